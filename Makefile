@@ -1,0 +1,131 @@
+# Everything runs from the checkout with Go alone; `make e2e` also wants
+# Python 3. Tools are Go modules of their own under tools/, pinned there:
+# together they do not compile.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+# tool NAME: runs a tool of tools/NAME/go.mod.
+tool = go tool -modfile=tools/$(1)/go.mod $(1)
+BUF := $(call tool,buf)
+
+FUZZTIME ?= 10s
+# What `make breaking` compares with: a commit. By default the one before.
+BREAKING_AGAINST ?=
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: generate
+generate: ## Generate gen/ from proto/
+	$(BUF) generate
+
+.PHONY: test
+test: ## Run the tests
+	go test ./...
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (10s)
+	@for package in $$(go list ./...); do \
+	  for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+	    echo "== $$package $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+	  done; \
+	done
+
+.PHONY: e2e
+e2e: ## Run what needs more than Go: the differential against the Python lab
+	@echo "== end to end: go test -tags e2e ./e2e/..."
+	go test -tags e2e ./e2e/...
+
+# What CI runs, in the order of how soon it fails.
+.PHONY: check
+check: check-format check-proto check-generated check-breaking check-tidy check-vet check-static check-vuln check-race ## Run every check
+	@echo "== all checks passed"
+
+.PHONY: check-format
+check-format:
+	@echo "== gofmt"
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+	  echo "not formatted (run gofmt -w on them):"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: check-proto
+check-proto:
+	@echo "== buf lint, buf format"
+	@$(BUF) lint
+	@$(BUF) format --diff --exit-code
+
+.PHONY: check-generated
+check-generated:
+	@echo "== gen/ is what proto/ generates"
+	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+	$(BUF) generate --output "$$fresh"; \
+	diff -r gen "$$fresh/gen" || { echo "gen/ is not what proto/ generates: run make generate"; exit 1; }
+
+# The wire may only grow. With uncommitted changes under proto/ the base is the
+# last commit; on another branch than main it is where the branch left main;
+# and on main, so in CI's fresh clone of it, the base is the last commit with
+# another proto/ than today's.
+.PHONY: check-breaking
+check-breaking:
+	@echo "== buf breaking"
+	@base="$(BREAKING_AGAINST)"; \
+	if [ -n "$$base" ]; then git rev-parse --quiet --verify "$$base^{commit}" >/dev/null || { \
+	  echo "BREAKING_AGAINST: $$base is no commit here"; exit 1; }; \
+	elif ! git rev-parse --quiet --verify HEAD >/dev/null; then \
+	  echo "NOT COMPARED: there is no commit yet"; exit 0; \
+	elif [ -n "$$(git status --porcelain -- proto)" ]; then base=HEAD; \
+	elif [ "$$(git rev-parse --abbrev-ref HEAD)" != main ] && git rev-parse --quiet --verify main >/dev/null; then \
+	  base=$$(git merge-base HEAD main); \
+	else \
+	  last=$$(git log -1 --format=%H -- proto); \
+	  base=$$(git rev-parse --quiet --verify "$$last~1" || true); \
+	fi; \
+	if [ -z "$$base" ] || [ -z "$$(git ls-tree "$$base" proto 2>/dev/null)" ]; then \
+	  echo "NOT COMPARED: no earlier commit has a proto/"; exit 0; fi; \
+	old=$$(mktemp -d); trap 'rm -rf "$$old"' EXIT; \
+	git archive "$$base" proto | tar -x -C "$$old"; \
+	cp buf.yaml "$$old"; \
+	echo "compared with $$(git log -1 --format='%h %s' "$$base")"; \
+	$(BUF) breaking --against "$$old"
+
+.PHONY: check-tidy
+check-tidy:
+	@echo "== go mod tidy"
+	@go mod tidy -diff
+	@for module in tools/*/; do go -C "$$module" mod tidy -diff; done
+
+.PHONY: check-vet
+check-vet:
+	@echo "== go vet"
+	@go vet ./...
+	@go vet -tags e2e ./...
+
+.PHONY: check-static
+check-static:
+	@echo "== staticcheck"
+	@$(call tool,staticcheck) ./...
+
+# Where the database of vulnerabilities cannot be reached, nothing is known
+# about them; that is said, and is no failure.
+.PHONY: check-vuln
+check-vuln:
+	@echo "== govulncheck"
+	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; \
+	if $(call tool,govulncheck) ./... >"$$said" 2>&1; then cat "$$said"; \
+	elif grep -q '^govulncheck: fetching vulnerabilities: ' "$$said"; then \
+	  cat "$$said"; \
+	  echo "NOT CHECKED: the database of vulnerabilities cannot be reached from here"; \
+	else cat "$$said"; exit 1; fi
+
+.PHONY: check-race
+check-race:
+	@echo "== go test -race"
+	@go test -race ./...
