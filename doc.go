@@ -1,0 +1,94 @@
+// Package writ defines the nouns of Writ, a policy decision point (PDP) for
+// Model Context Protocol tool calls. This page is the specification in prose;
+// the types beside it are its vocabulary.
+//
+// # The one idea
+//
+// A model may propose an action; it must never be able to manufacture the
+// authority to perform it. A host, gateway or MCP server hands Writ a typed
+// [Proposal]. Writ answers with a [Decision]: ALLOW, DENY or REVIEW_REQUIRED,
+// and a [Code] that says why. Everything in a proposal is a claim. What is
+// authoritative is held by the server that decides: the reviewed contracts,
+// the entities, the policies, the revocations.
+//
+// # Nouns
+//
+// Each has one meaning everywhere: in code, on the wire, in files and records.
+//
+//   - Proposal: one tool call that someone wants to make.
+//   - Principal: for whom. One subject of one issuer; two issuers may share a
+//     subject.
+//   - Actor: who acts for the principal (RFC 8693). The chain of the token comes
+//     first; a proposal may only append to it. Every actor must be permitted,
+//     too: effective authority is the intersection.
+//   - Caller: who speaks to the PDP, by its transport credential.
+//   - Intent: the user's current purpose. It expires.
+//   - Server: a registered MCP server, bound to an endpoint or a package hash.
+//   - Definition: an MCP Tool object exactly as tools/list gave it.
+//   - Contract: a reviewed tool: its definition and what the reviewer declared
+//     of it. Limits are not in the contract; they are policies.
+//   - Evidence: where the value of an argument was observed. It counts only if
+//     the observed value equals the argument.
+//   - Decision: outcome, code, control, determining policies, digests, revision.
+//   - Approval: a person agreed. An independent approver's statement over one
+//     proposal and one review.
+//   - Revocation: withdrawal, now or at a time.
+//   - Snapshot: one immutable world. Revision: its name, on every answer and
+//     every record.
+//
+// # The decision
+//
+// A decision is an ordered list of controls over one snapshot ([Controls]).
+// The first that fails answers. A control is a function of its code: every
+// code belongs to one control ([CodeInfo]). The order is the order of trust:
+// can the proposal be read in exactly one way; is this the reviewed server and
+// the reviewed tool; whose authority is it; has any of it been withdrawn; do
+// the arguments fit exactly; what is the call about; may this data go there;
+// do the policies permit it; have other people agreed; could the answer be
+// recorded.
+//
+// # The verdict of the policies
+//
+// Policies are Cedar. For each target of the call, for the principal and then
+// for each actor, permits and forbids are evaluated apart.
+//
+//  1. A forbid that cannot be evaluated denies (POLICY_ERROR). A permit that
+//     cannot be evaluated is no permit.
+//  2. A satisfied forbid without @review denies, with its code.
+//  3. Without a satisfied permit: NO_PERMIT. Nobody is asked to approve what
+//     could never be allowed.
+//  4. A satisfied forbid with @review("n") is lifted by n valid approvals from
+//     n distinct people, none of them principal, actor or caller, each of whom
+//     the current snapshot permits to approve. Not lifted: REVIEW_REQUIRED.
+//  5. Otherwise the target passes. All targets must pass; a denial of any
+//     beats a review of another.
+//
+// # What is assumed
+//
+// The machine that runs the PDP, its clock and its files are trusted; so is
+// whoever may write the bundle. Callers are trusted to name themselves by
+// their credentials and to carry the claims of tokens whose signatures they
+// have checked; the bundle says for which kinds of evidence they may vouch.
+// Models, tool descriptions, arguments, documents and tool results are not
+// trusted with anything. Symbolic links and DNS are the MCP server's to mind.
+//
+// # Failing closed
+//
+// Unknown, unspecified, error, timeout, stale, full: deny, with a code that
+// says which. The zero [Outcome] and the zero [Decision] deny. What could not
+// be recorded is not answered.
+//
+// # Where a change goes
+//
+// Imports run one way:
+//
+//	cmd -> server -> pdp -> {decide, audit} -> snapshot ->
+//	{policy, contract, entities, revocation} -> {definition, target} -> writ -> canon
+//
+// canon reads and digests JSON. definition, target, contract, entities,
+// revocation and policy each hold one noun and its rules. bundle turns files
+// into a snapshot. decide is pure: one control, one file. pdp adds the clock
+// and the log and is the only maker of an answer. server speaks gRPC. A new
+// code is one line in codes.go, one control in decide and one case in
+// decide/testdata.
+package writ

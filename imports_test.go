@@ -1,0 +1,139 @@
+package writ_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/writ-pdp/writ"
+
+// walls lists what packages may not reach, at any distance, and why.
+var walls = []struct {
+	rooms  []string // packages, relative to the module
+	barred []string // packages or prefixes ending in /
+	why    string
+}{
+	{
+		[]string{"decide"},
+		[]string{"os/exec", "log/slog", "google.golang.org/", "buf.build/", module + "/gen/", module + "/audit", module + "/bundle", module + "/server"},
+		"a decision is pure: it knows no wire, no file and no log",
+	},
+	{
+		[]string{"canon"},
+		[]string{module + "/"},
+		"canon is a leaf",
+	},
+	{
+		[]string{"."},
+		[]string{module + "/contract", module + "/policy", module + "/decide", "github.com/cedar-policy/", "google.golang.org/"},
+		"the nouns know nothing of what is built on them",
+	},
+	{
+		[]string{"definition", "target"},
+		[]string{module + "/contract", module + "/policy", module + "/entities", "google.golang.org/", "github.com/cedar-policy/"},
+		"they are below contracts",
+	},
+	{
+		[]string{"entities"},
+		[]string{module + "/revocation", module + "/policy", module + "/contract"},
+		"entities and revocations do not know each other, and no rules",
+	},
+	{
+		[]string{"revocation"},
+		[]string{module + "/entities", module + "/policy", module + "/contract"},
+		"entities and revocations do not know each other, and no rules",
+	},
+	{
+		[]string{"policy", "contract", "snapshot"},
+		[]string{module + "/bundle", module + "/decide", module + "/pdp", module + "/gen/", "google.golang.org/"},
+		"imports run one way, and Protobuf stays at its doors",
+	},
+	{
+		[]string{"pdp"},
+		[]string{module + "/server", module + "/bundle", module + "/gen/", "google.golang.org/grpc"},
+		"pdp makes answers; how they travel is the server's",
+	},
+	{
+		[]string{"server"},
+		[]string{module + "/bundle", module + "/gen/writ/bundle/"},
+		"the server's door is writ.v1 alone",
+	},
+	{
+		[]string{"bundle"},
+		[]string{module + "/server", module + "/decide", module + "/pdp", module + "/gen/writ/v1", "google.golang.org/grpc"},
+		"the bundle's door is writ.bundle.v1 alone",
+	},
+}
+
+// onlyFor lists packages that nobody else may import directly.
+var onlyFor = []struct {
+	room string
+	for_ []string
+	why  string
+}{
+	{module + "/decide", []string{"pdp", "cmd/pdp", "benchmarks"}, "only pdp makes answers; the command decides locally and gives no authority"},
+	{module + "/gen/writ/v1", []string{"server", "cmd/pdp", "benchmarks"}, "one door for the wire"},
+	{module + "/gen/writ/bundle/v1", []string{"bundle"}, "one door for files"},
+	{"buf.build/go/protoyaml", []string{"bundle"}, "files that people write are read in one place"},
+	{"github.com/santhosh-tekuri/jsonschema/v6", []string{"contract"}, "one place checks schemas"},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+// TestImports holds the walls of the house.
+func TestImports(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps", "./...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := map[string]listed{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+		var p listed
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		room := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if room == "" {
+			room = "."
+		}
+		packages[room] = p
+	}
+	for _, wall := range walls {
+		for _, room := range wall.rooms {
+			p, ok := packages[room]
+			if !ok {
+				t.Errorf("there is no room %q", room)
+			}
+			for _, dep := range p.Deps {
+				for _, barred := range wall.barred {
+					if dep == barred || strings.HasSuffix(barred, "/") && strings.HasPrefix(dep, barred) {
+						t.Errorf("%s reaches %s: %s", room, dep, wall.why)
+					}
+				}
+			}
+		}
+	}
+	for _, only := range onlyFor {
+		used := false
+		for room, p := range packages {
+			if !slices.Contains(p.Imports, only.room) {
+				continue
+			}
+			used = true
+			if !slices.Contains(only.for_, room) {
+				t.Errorf("%s imports %s: %s", room, only.room, only.why)
+			}
+		}
+		if !used && only.room != module+"/decide" {
+			t.Errorf("nobody imports %s: the wall is stale", only.room)
+		}
+	}
+}
