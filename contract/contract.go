@@ -1,0 +1,144 @@
+package contract
+
+import (
+	"github.com/cedar-policy/cedar-go/types"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/canon"
+	"github.com/writ-pdp/writ/definition"
+)
+
+// Server is a registered MCP server, with every default filled in.
+type Server struct {
+	ID          string
+	Endpoint    string // empty for a local server
+	PackageHash string // empty for a remote server
+	Package     string
+	Audience    string // empty where no token is required
+	Version     string
+	Owner       string
+	Provenance  string
+	// RedeemedBy names the caller that redeems grants for the server.
+	RedeemedBy string
+	// TokenRequired says that every call needs an access token.
+	TokenRequired bool
+	// Classifications and Purposes are those that the server is entitled to,
+	// sorted.
+	Classifications, Purposes []string
+}
+
+// Contract is one reviewed tool: its definition, and everything that was
+// declared about it, with every default filled in. It never changes and is
+// safe for concurrent use. The zero Contract refuses every call.
+type Contract struct {
+	Server *Server
+	Tool   *definition.Tool
+
+	Effect         writ.Effect
+	Reversible     bool
+	Scope          string // empty: none needed
+	IntentRequired bool
+
+	// MethodArgument is the argument that chooses the action; empty: none.
+	MethodArgument string
+	// Methods holds the rule of every value of MethodArgument.
+	Methods map[string]MethodRule
+
+	// Arguments is the record of all arguments.
+	Arguments *Type
+	// Element is the type of context.element: the elements of the array that
+	// the resource takes its targets from, where they are objects. Nil: none.
+	Element *Type
+	// Resource says what a call is about; nil: the Tool itself.
+	Resource *Resource
+	// Opaque lists the arguments that policies don't see, as reviews name
+	// them, sorted.
+	Opaque []string
+
+	// Evidence holds the evidence lines by JSON Pointer: /supplier.
+	Evidence map[string]EvidenceLine
+	// NoEvidence is the reason why there are none, if one was given.
+	NoEvidence string
+	// ReviewShows are JSON Pointers of what to show to approvers, in order.
+	ReviewShows    []string
+	Postconditions *Postconditions
+
+	OnChange string // strict
+	DecideAt string // pdp or server
+	// UndeclaredAllowed says that arguments beyond the schema are let through,
+	// unseen by policies.
+	UndeclaredAllowed bool
+
+	Digest canon.Digest
+
+	action  string // S/T
+	actions []string
+	methods map[string]method
+	target  *targetPlan
+	schema  *validators
+	// allow holds the declared top-level names by their folded form; nil unless
+	// UndeclaredAllowed.
+	allow map[string]string
+}
+
+// MethodRule is what one action of a tool does and needs.
+type MethodRule struct {
+	Effect     writ.Effect
+	Reversible bool
+	Scope      string
+}
+
+type method struct {
+	action string // S/T#m
+	rule   MethodRule
+}
+
+// Action returns the id of the Cedar action that a call with args is, and its
+// rule. A tool whose method argument holds none of its methods has no action:
+// then id is empty, which no policy permits, and the rule is that of an
+// irreversible write. [Contract.Validate] refuses such calls.
+func (c *Contract) Action(args map[string]any) (id string, rule MethodRule) {
+	if c.MethodArgument == "" {
+		return c.action, MethodRule{c.Effect, c.Reversible, c.Scope}
+	}
+	if value, ok := args[c.MethodArgument].(string); ok {
+		if m, ok := c.methods[value]; ok {
+			return m.action, m.rule
+		}
+	}
+	return "", MethodRule{Effect: writ.Write}
+}
+
+// Actions returns the ids of every action that a call can be, sorted: one, or
+// one for each method.
+func (c *Contract) Actions() []string { return append([]string(nil), c.actions...) }
+
+// ID returns the tool's id, which is also that of the action group of its
+// methods: S/T.
+func (c *Contract) ID() string { return c.action }
+
+// TargetType returns the Cedar type of the call's targets, and whether a call
+// may have none, so that the Tool itself is the resource. The type is empty
+// when every call is about the Tool itself.
+func (c *Contract) TargetType() (t types.EntityType, optional bool) {
+	if c.target == nil {
+		return "", true
+	}
+	return c.target.entity, c.target.optional
+}
+
+// Failure says why arguments are refused.
+type Failure struct {
+	Code    writ.Code // INVALID_ARGUMENTS or TARGET_OUT_OF_BOUNDS
+	Pointer string    // JSON Pointer into the arguments (RFC 6901)
+	Message string    // for people; without argument values
+}
+
+// String returns "pointer: message". A Failure is deliberately no error: a nil
+// *Failure means success.
+func (f *Failure) String() string {
+	if f.Pointer == "" {
+		return f.Message
+	}
+	return f.Pointer + ": " + f.Message
+}

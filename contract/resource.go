@@ -1,0 +1,151 @@
+package contract
+
+import (
+	"slices"
+
+	"github.com/writ-pdp/writ/target"
+)
+
+// line is a resource line whose shape is right.
+type line struct {
+	field    string
+	resource Resource
+	id       []piece
+	in       map[string][]piece
+	roots    []target.Path
+}
+
+// resourceLine checks a resource line whatever the tool is, and returns it, or
+// nil when it is faulty.
+func (f *faults) resourceLine(field string, r Resource) *line {
+	before := len(f.errors)
+	l := &line{field: field, resource: r, in: map[string][]piece{}}
+	kinds := 0
+	for _, is := range [...]bool{r.Entity != "", r.Path != nil, r.Host != nil, r.URL != nil, r.Email != nil} {
+		if is {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		f.errorf(field, "write exactly one of entity, path, host, url and email")
+		return nil
+	}
+	if r.Entity != "" {
+		f.entityLine(l)
+	} else {
+		f.builtInLine(l)
+	}
+	if len(f.errors) > before {
+		return nil
+	}
+	return l
+}
+
+func (f *faults) entityLine(l *line) {
+	r := &l.resource
+	if why := badEntityType(r.Entity); why != "" {
+		f.errorf(member(l.field, "entity"), "%q: %s", r.Entity, why)
+	}
+	if len(r.Within) > 0 || r.Base != "" || r.Case != "" {
+		f.errorf(l.field, "within, base and case belong to paths")
+	}
+	f.oneOf(member(l.field, "fold"), r.Fold, "", "ascii")
+	var err error
+	if l.id, err = parseTemplate(r.ID); err != nil {
+		f.errorf(member(l.field, "id"), "%q: %v", r.ID, err)
+	} else if len(argumentsOf(l.id)) == 0 {
+		f.errorf(member(l.field, "id"), "%q names no argument: every call would have the same target", r.ID)
+	}
+	for _, t := range sortedKeys(r.In) {
+		at := member(member(l.field, "in"), t)
+		if why := badEntityType(t); why != "" {
+			f.errorf(at, "%q: %s", t, why)
+		}
+		if l.in[t], err = parseTemplate(r.In[t]); err != nil {
+			f.errorf(at, "%q: %v", r.In[t], err)
+		}
+	}
+}
+
+func (f *faults) builtInLine(l *line) {
+	r := &l.resource
+	if r.ID != "" || len(r.In) > 0 || r.Fold != "" || r.MayBeNew {
+		f.errorf(l.field, "id, in, fold and may_be_new belong to entities of the bundle")
+	}
+	list, names := r.names()
+	if len(names) == 0 {
+		f.errorf(member(l.field, list), "name an argument")
+	}
+	f.distinct(member(l.field, list), names)
+	if list != "path" {
+		if len(r.Within) > 0 || r.Base != "" || r.Case != "" {
+			f.errorf(l.field, "within, base and case belong to paths")
+		}
+		return
+	}
+	f.oneOf(member(l.field, "case"), r.Case, "", "sensitive", "insensitive")
+	f.distinct(member(l.field, "within"), r.Within)
+	for i, text := range r.Within {
+		if root, ok := f.normalPath(item(member(l.field, "within"), i), text, r.Case == "insensitive"); ok {
+			l.roots = append(l.roots, root)
+		}
+	}
+	if r.Base != "" {
+		f.normalPath(member(l.field, "base"), r.Base, false)
+	}
+}
+
+// normalPath reports a directory that is not written in normal form: a reader
+// of the declaration should see the bound that is enforced.
+func (f *faults) normalPath(field, text string, fold bool) (target.Path, bool) {
+	p, err := target.NewPath(text, target.PathOptions{Fold: fold})
+	switch {
+	case err != nil:
+		f.errorf(field, "%q: %v", text, err)
+	case p.Text != text:
+		f.errorf(field, "%q is not in normal form: write %q", text, p.Text)
+	default:
+		return p, true
+	}
+	return target.Path{}, false
+}
+
+// names returns which list of r is set, in snake case, and the arguments in it.
+func (r *Resource) names() (list string, names []string) {
+	switch {
+	case r.Path != nil:
+		return "path", r.Path
+	case r.Host != nil:
+		return "host", r.Host
+	case r.URL != nil:
+		return "url", r.URL
+	}
+	return "email", r.Email
+}
+
+// arguments returns every argument that the line names.
+func (l *line) arguments() []string {
+	if l.resource.Entity == "" {
+		_, names := l.resource.names()
+		return names
+	}
+	names := argumentsOf(l.id)
+	for _, t := range sortedKeys(l.in) {
+		for _, name := range argumentsOf(l.in[t]) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// appliesTo reports whether a tool declares every argument that l names.
+func (l *line) appliesTo(c *catalog) bool {
+	for _, name := range l.arguments() {
+		if c.byName[name] == nil {
+			return false
+		}
+	}
+	return true
+}
