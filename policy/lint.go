@@ -1,0 +1,153 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go/types"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"github.com/writ-pdp/writ"
+)
+
+// lint finds rules that could never fire, or that let through what their
+// author can't have meant to, in a policy that Cedar's validator accepts.
+func lint(in lintInput) writ.Faults {
+	return check(in).lints().Sort()
+}
+
+// lints reports what the validator accepts.
+func (c *checker) lints() writ.Faults {
+	spelling := c.scopeSpelling()
+	out := slices.Concat(spelling, c.positiveGuards())
+	explained := map[*expr]bool{} // conditions in which something else is reported
+	spelt := map[int]bool{}       // where an entity's case is what is wrong with it
+	if len(spelling) > 0 {
+		spelt[c.located.resource.entities[0]] = true
+	}
+	for _, n := range c.notes {
+		if n.topic <= lastMistake {
+			continue
+		}
+		merged := c.everywhere(n)
+		if merged == nil {
+			continue
+		}
+		if message := c.lintMessage(merged); message != "" {
+			out = append(out, c.located.fault(c.placeOf(n), message))
+			explained[c.root(n.e)] = true
+			spelt[n.e.at] = spelt[n.e.at] || n.topic == topicCase
+		}
+	}
+	return slices.Concat(out, c.names(spelt), c.constants(explained))
+}
+
+// placeOf returns where a note about e belongs.
+func (c *checker) placeOf(n *note) int {
+	if _, ok := n.e.node.(ast.NodeTypeLike); ok && (n.topic == topicEnum || n.topic == topicCase) {
+		return n.e.name
+	}
+	return n.e.at
+}
+
+func (c *checker) root(e *expr) *expr {
+	for c.parents[e] != nil {
+		e = c.parents[e]
+	}
+	return e
+}
+
+// everywhere returns all notes like n, put together, if there is one for each
+// environment in which the expression is looked at, and n is the first of
+// them. Where a rule could fire for one tool, it may be there for that tool.
+func (c *checker) everywhere(n *note) *note {
+	all := newNote(n.topic, n.e, n.message)
+	for _, other := range c.notes {
+		if other.e != n.e || other.topic != n.topic {
+			continue
+		}
+		if all.envs == 0 && other != n {
+			return nil
+		}
+		all.envs += other.envs
+		maps.Copy(all.classes, other.classes)
+		maps.Copy(all.owners, other.owners)
+		maps.Copy(all.words, other.words)
+	}
+	if all.envs < c.reached[n.e] {
+		return nil
+	}
+	return all
+}
+
+func (c *checker) lintMessage(n *note) string {
+	words := slices.Sorted(maps.Keys(n.words))
+	switch n.topic {
+	case topicUndeclared:
+		return c.attributeMessage(n.e, n, nil)
+	case topicEnum:
+		return outsideEnum(n.e, words)
+	case topicCase:
+		if _, ok := n.e.node.(ast.NodeTypeLike); ok {
+			return "`like` never matches this: " + n.message + " is always seen in one case, so write " + list(words)
+		}
+		return wrongCase(list(words))
+	case topicNever:
+		return n.message
+	}
+	return ""
+}
+
+// maxWords is how many of an enum's values a message lists.
+const maxWords = 12
+
+func outsideEnum(e *expr, words []string) string {
+	text := ""
+	switch n := e.node.(type) {
+	case ast.NodeTypeLike:
+		text = string(n.Value.MarshalCedar())
+	case ast.NodeValue:
+		text = string(n.Value.MarshalCedar())
+		if uid, ok := n.Value.(types.EntityUID); ok {
+			text = string(uid.ID.MarshalCedar())
+		}
+	}
+	shown := words
+	if len(words) > maxWords {
+		shown = append(slices.Clone(words[:maxWords]), "…")
+	}
+	verb := "is not one of"
+	if _, like := e.node.(ast.NodeTypeLike); like {
+		verb = "matches none of"
+	}
+	return fmt.Sprintf("%s %s %s%s", text, verb, strings.Join(shown, ", "), backquoted(nearest(strings.Trim(text, `"`), words)))
+}
+
+// constants reports conditions with which the policy never applies, and warns
+// of those that are always true.
+func (c *checker) constants(explained map[*expr]bool) writ.Faults {
+	var out writ.Faults
+	for i, condition := range c.located.conditions {
+		truth := c.bodies[i]
+		if truth.of == 0 || explained[condition.body] {
+			continue
+		}
+		never, always := truth.never == truth.of, truth.always == truth.of
+		if condition.unless {
+			never, always = always, never
+		}
+		switch {
+		case never && condition.unless:
+			out = append(out, c.located.fault(condition.at, "this `unless` is always true, so that the policy never applies"))
+		case never:
+			out = append(out, c.located.fault(condition.at, "this `when` is never true, so that the policy never applies"))
+		case always:
+			f := c.located.fault(condition.at, "this condition changes nothing: it holds for every call in the policy's scope")
+			f.Severity = writ.Warning
+			out = append(out, f)
+		}
+	}
+	return out
+}

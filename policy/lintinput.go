@@ -1,0 +1,38 @@
+package policy
+
+import (
+	"github.com/cedar-policy/cedar-go/types"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+	"github.com/cedar-policy/cedar-go/x/exp/schema/resolved"
+
+	"github.com/writ-pdp/writ"
+)
+
+// lintInput is one policy and everything that is known about it when it is
+// linted, or when the validator's findings about it are explained.
+type lintInput struct {
+	// policy is as its author wrote it, action scope and all.
+	policy *ast.Policy
+	ref    writ.PolicyRef
+	source Source
+	// text is the policy's own slice of the source, from its first annotation
+	// to its semicolon; offset is where it starts.
+	text        []byte
+	offset      int
+	annotations map[string]string
+	// actions are the actions that the policy's scope covers and that a call
+	// or an approval can have, in order; never groups. It is empty when the
+	// policy is inactive.
+	actions []types.EntityUID
+	schema  *Schema
+	// cut is what the policy was validated against: the entity types, and of
+	// the actions one for each way in which the covered tools differ in what
+	// the policy reads. Schema.whole has them all.
+	cut   *resolved.Schema
+	known EntitySet
+	// supplied holds the entity types that issuers supply: the bundle needn't
+	// hold such an entity.
+	supplied map[types.EntityType]bool
+	// policies holds every @id of the bundle.
+	policies map[string]bool
+}

@@ -1,0 +1,300 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go/types"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"github.com/writ-pdp/writ/contract"
+)
+
+// attributeMessage says what is wrong with e, which reads an attribute or asks
+// for one: it is not there, or may be absent.
+func (c *checker) attributeMessage(e *expr, missing, optional *note) string {
+	if path := contextPath(e); len(path) > 1 && (path[0] == "arguments" || path[0] == "element") {
+		return c.argumentMessage(e, path, missing, optional)
+	} else if len(path) == 1 {
+		return c.contextMessage(e, path[0], missing)
+	}
+	return c.entityMessage(e, missing, optional)
+}
+
+// argumentMessage is about an argument, or a member of one.
+func (c *checker) argumentMessage(e *expr, path []string, missing, optional *note) string {
+	name := strings.Join(path[1:], ".")
+	wrong, without := map[*class]bool{}, map[*class]bool{}
+	if missing != nil {
+		maps.Copy(wrong, missing.classes)
+		maps.Copy(without, missing.classes)
+	}
+	if optional != nil {
+		maps.Copy(wrong, optional.classes)
+	}
+	tools, all := toolsOf(wrong), toolsOf(c.inside[e])
+	forbid := c.in.policy.Effect == ast.EffectForbid && !c.inUnless(e)
+	guard := fmt.Sprintf("`%s has %s && …`", e.args[0].text(), nameText(types.String(path[len(path)-1])))
+	switch {
+	case len(without) > 0 && len(toolsOf(without)) == len(all):
+		return c.undeclared(path, all)
+	case len(tools) == len(all) && len(without) == 0 && forbid:
+		return fmt.Sprintf("`%s` may be absent; absent here would be allowed. %s", name, c.remedy(path, e))
+	case len(tools) == len(all) && len(without) == 0:
+		return fmt.Sprintf("`%s` may be absent: write %s", name, guard)
+	}
+	message := fmt.Sprintf("`%s` is missing or optional in %d of %d tools (%s): narrow the action scope", name, len(tools), len(all), c.someTools(tools))
+	if t := c.sureType(path); t != "" {
+		message += fmt.Sprintf(" or write `resource is %s`", t)
+	} else if !forbid {
+		message += " or write " + guard
+	}
+	return message
+}
+
+// inUnless reports whether e stands in an `unless`.
+func (c *checker) inUnless(e *expr) bool {
+	for c.parents[e] != nil {
+		e = c.parents[e]
+	}
+	return slices.ContainsFunc(c.located.conditions, func(condition condition) bool {
+		return condition.body == e && condition.unless
+	})
+}
+
+// undeclared says that none of the tools has an argument, or why policies
+// don't see it.
+func (c *checker) undeclared(path, tools []string) string {
+	name := strings.Join(path[1:], ".")
+	if hiddenIn := c.hiddenIn(path); hiddenIn != "" {
+		return fmt.Sprintf("`%s` is opaque in the contract of %s: policies never see it", name, hiddenIn)
+	}
+	what := "argument"
+	if path[0] == "element" {
+		what = "element member"
+	}
+	near := backquoted(nearest(path[len(path)-1], c.namesBeside(path)))
+	if len(tools) == 1 {
+		return fmt.Sprintf("%s has no %s `%s`%s", tools[0], what, name, near)
+	}
+	return fmt.Sprintf("no tool in this policy's scope has %s `%s`%s", article(what), name, near)
+}
+
+func backquoted(near string) string {
+	if near == "" {
+		return ""
+	}
+	return "; did you mean `" + near + "`?"
+}
+
+// hiddenIn returns a tool that has the argument and whose contract keeps it
+// from policies.
+func (c *checker) hiddenIn(path []string) string {
+	for _, uid := range c.in.actions {
+		at := c.in.schema.contract(uid)
+		if at == nil {
+			continue
+		}
+		t := at.Arguments
+		if path[0] == "element" {
+			t = at.Element
+		}
+		for _, name := range path[1:] {
+			if t == nil || t.Kind != contract.Record || t.Field(name) == nil {
+				t = nil
+				break
+			}
+			t = t.Field(name).Type
+			if hidden(t) {
+				return at.Server.ID + "/" + at.Tool.Name
+			}
+		}
+	}
+	return ""
+}
+
+// namesBeside lists what the tools in scope have beside the last name of a
+// path.
+func (c *checker) namesBeside(path []string) []string {
+	names := map[string]bool{}
+	for _, uid := range c.in.actions {
+		applies := c.in.schema.whole.Actions[uid].AppliesTo
+		if applies == nil {
+			continue
+		}
+		if t, ok := typeAt(applies.Context, path[:len(path)-1]); ok {
+			for _, name := range c.in.schema.attributeNames(t) {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// sureType returns an entity type such that every tool whose resource may be
+// of this type always has the argument; "" if there is none, or nothing else.
+func (c *checker) sureType(path []string) string {
+	sure, others := map[string]bool{}, false
+	for env := range c.environments() {
+		t := string(env.resource)
+		if _, there := typeAt(env.class.applies.Context, path); !there || optionalAt(env.class.applies.Context, path) {
+			sure[t], others = false, true
+		} else if _, seen := sure[t]; !seen {
+			sure[t] = true
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(sure)) {
+		if sure[t] && others {
+			return t
+		}
+	}
+	return ""
+}
+
+// contextMessage is about an attribute of the context itself.
+func (c *checker) contextMessage(e *expr, name string, missing *note) string {
+	switch {
+	case missing == nil && c.in.policy.Effect == ast.EffectForbid && !c.inUnless(e):
+		return fmt.Sprintf("`%s` may be absent; absent here would be allowed. Write `unless { context has %s && … }` with what must hold", name, name)
+	case missing == nil:
+		return fmt.Sprintf("`%s` may be absent: write `context has %s && …`", name, name)
+	case name == "review":
+		return "context.review is there for approvals only: name their actions, such as `action in Action::\"approve\"`"
+	case name == "element":
+		return "context.element is there only for tools whose targets are the members of an array of objects: no tool in this policy's scope has any"
+	case name == "principal" || name == "actors":
+		return fmt.Sprintf("context.%s is there only when issuers make one type of %s: this bundle has several", name, map[string]string{"principal": "principal", "actors": "actor"}[name])
+	}
+	for class := range c.inside[e] {
+		if _, ok := typeAt(class.applies.Context, []string{"arguments", name}); ok {
+			return fmt.Sprintf("the context has no `%s`, but the arguments do: write context.arguments%s", name, memberText(types.String(name)))
+		}
+	}
+	var names []string
+	for _, f := range contextFields {
+		names = append(names, string(f.name))
+	}
+	return fmt.Sprintf("the context has no `%s`%s", name, backquoted(nearest(name, names)))
+}
+
+// entityMessage is about an attribute of an entity, or of a record in one.
+func (c *checker) entityMessage(e *expr, missing, optional *note) string {
+	name := attributeName(e)
+	guard := fmt.Sprintf("`%s has %s && …`", e.args[0].text(), nameText(types.String(name)))
+	if missing == nil {
+		if c.in.policy.Effect == ast.EffectForbid && !c.inUnless(e) {
+			return fmt.Sprintf("`%s` may be absent; absent here would be allowed. Write `unless { %s has %s && … }` with what must hold",
+				name, e.args[0].text(), nameText(types.String(name)))
+		}
+		return fmt.Sprintf("`%s` may be absent: write %s", name, guard)
+	}
+	lacking := slices.Sorted(maps.Keys(missing.owners))
+	variable, _ := e.args[0].node.(ast.NodeTypeVariable)
+	having := c.having(string(variable.Name), name)
+	switch {
+	case variable.Name == "principal" && len(having) > 0:
+		return fmt.Sprintf("`%s` is an attribute of %s, and actors are judged by this policy too, which are %s: write `principal is %s`, or `context.principal` for whom the call is made",
+			name, list(having), plurals(lacking), having[0])
+	case variable.Name == "resource" && len(having) > 0:
+		return fmt.Sprintf("`%s` is an attribute of %s, and the resource may be %s too: write `resource is %s`", name, list(having), article(list(lacking)), having[0])
+	case lacking[0] == "":
+		return fmt.Sprintf("%s has no `%s`", c.named(e.args[0]), name)
+	}
+	names := c.in.schema.attributeNames(entityTyp(types.EntityType(lacking[0])).t)
+	hint := backquoted(nearest(name, names))
+	if hint == "" && len(names) > 0 {
+		hint = ": it has " + list(names)
+	}
+	return fmt.Sprintf("%s has no attribute `%s`%s", article(list(lacking)), name, hint)
+}
+
+// having lists the types of principals or resources in scope that have an
+// attribute.
+func (c *checker) having(variable, name string) []string {
+	types_ := map[string]bool{}
+	for env := range c.environments() {
+		t := env.principal
+		if variable == "resource" {
+			t = env.resource
+		}
+		if _, there, _ := c.in.schema.attribute(entityTyp(t).t, types.String(name)); there {
+			types_[string(t)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(types_))
+}
+
+func attributeName(e *expr) string {
+	switch n := e.node.(type) {
+	case ast.NodeTypeAccess:
+		return string(n.Value)
+	case ast.NodeTypeHas:
+		return string(n.Value)
+	}
+	return ""
+}
+
+// list writes names as a, b and c.
+func list(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+func plurals(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = name + "s"
+	}
+	return list(out)
+}
+
+// allTools lists every tool in the policy's scope, sorted.
+func (c *checker) allTools() []string {
+	all := map[*class]bool{}
+	for _, class := range c.classes {
+		all[class] = true
+	}
+	return toolsOf(all)
+}
+
+// toolsOf lists the tools of classes, sorted.
+func toolsOf(of map[*class]bool) []string {
+	var out []string
+	for class := range of {
+		out = append(out, class.tools...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// maxNamed is how many tools a message names.
+const maxNamed = 3
+
+// someTools names the first few of tools, without their server where all
+// tools in scope have the same.
+func (c *checker) someTools(tools []string) string {
+	server := ""
+	for i, tool := range c.allTools() {
+		s, _, _ := strings.Cut(tool, "/")
+		if i > 0 && s != server {
+			server = ""
+			break
+		}
+		server = s
+	}
+	var names []string
+	for _, tool := range tools[:min(len(tools), maxNamed)] {
+		if server != "" {
+			tool = strings.TrimPrefix(tool, server+"/")
+		}
+		names = append(names, tool)
+	}
+	if len(tools) > maxNamed {
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,232 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go/types"
+	cedarschema "github.com/cedar-policy/cedar-go/x/exp/schema"
+	schemaast "github.com/cedar-policy/cedar-go/x/exp/schema/ast"
+
+	"github.com/writ-pdp/writ"
+)
+
+// maxTypeSize bounds a declared type once every common type that it names is
+// written out: common types that name each other twice double at every step.
+const maxTypeSize = 4096
+
+// ownTypes checks the types that a bundle declares.
+type ownTypes struct {
+	src    Source
+	ast    *schemaast.Schema
+	sizes  map[schemaast.Ident]int // of common types, written out; -1 while being measured
+	faults writ.Faults
+}
+
+// parseOwnTypes reads the bundle's schema and returns it together with
+// Writ's own entity types. A bundle declares entity types, enumerated ones
+// and common types, in no namespace, and no actions.
+func parseOwnTypes(src Source) (*schemaast.Schema, writ.Faults) {
+	if f := checkLimits(src); f != nil {
+		return nil, writ.Faults{*f}
+	}
+	var parsed cedarschema.Schema
+	parsed.SetFilename(src.File)
+	if err := parsed.UnmarshalCedar(src.Text); err != nil {
+		return nil, writ.Faults{parseFault(src, err)}
+	}
+	o := &ownTypes{src: src, ast: parsed.AST(), sizes: map[schemaast.Ident]int{}}
+	o.checkDeclarations()
+	if o.ast.Entities == nil {
+		o.ast.Entities = schemaast.Entities{}
+	}
+	for name, e := range redeclarable() {
+		if _, enum := o.ast.Enums[name]; !enum {
+			if _, own := o.ast.Entities[name]; !own {
+				o.ast.Entities[name] = e
+			}
+		}
+	}
+	maps.Copy(o.ast.Entities, builtIn())
+	if len(o.faults) == 0 {
+		o.checkReferences()
+	}
+	return o.ast, o.faults.Sort()
+}
+
+// checkDeclarations checks what is declared and under which names.
+func (o *ownTypes) checkDeclarations() {
+	for name := range o.ast.Namespaces {
+		o.fault(string(name), "namespace %s: declare the bundle's types without a namespace", name)
+	}
+	for name := range o.ast.Actions {
+		o.fault(string(name), "action %q: actions come from the contracts in servers/, never from the schema", string(name))
+	}
+	for name := range o.ast.Entities {
+		o.checkName("entity type", string(name))
+	}
+	for name := range o.ast.Enums {
+		o.checkName("entity type", string(name))
+	}
+	for name := range o.ast.CommonTypes {
+		o.checkName("type", string(name))
+		_, own := o.ast.Entities[name]
+		_, enum := o.ast.Enums[name]
+		_, ours := redeclarable()[name]
+		if own || enum || ours {
+			o.fault(string(name), "type %s has the name of an entity type: choose another", name)
+		}
+	}
+}
+
+func (o *ownTypes) checkName(what, name string) {
+	if isReserved(name) {
+		o.fault(name, "%s %s: the name is reserved: choose another", what, name)
+	}
+}
+
+// checkReferences checks that every type that a declaration names exists, and
+// that none grows without bound once written out.
+func (o *ownTypes) checkReferences() {
+	for _, name := range slices.Sorted(maps.Keys(o.ast.CommonTypes)) {
+		o.commonSize(name)
+	}
+	ours := builtIn()
+	for _, name := range slices.Sorted(maps.Keys(o.ast.Entities)) {
+		if _, ok := ours[name]; ok {
+			continue
+		}
+		e := o.ast.Entities[name]
+		for _, parent := range e.ParentTypes {
+			if !o.isEntity(string(parent)) {
+				o.undeclared(string(name), string(parent))
+			}
+		}
+		size := o.size(string(name), e.Shape)
+		if e.Tags != nil {
+			size += o.size(string(name), e.Tags)
+		}
+		o.checkSize("entity type", string(name), size)
+	}
+}
+
+// commonSize returns the size of a common type, written out.
+func (o *ownTypes) commonSize(name schemaast.Ident) int {
+	if size, ok := o.sizes[name]; ok {
+		if size < 0 {
+			o.fault(string(name), "type %s contains itself", name)
+			return 0
+		}
+		return size
+	}
+	o.sizes[name] = -1
+	size := o.size(string(name), o.ast.CommonTypes[name].Type)
+	o.sizes[name] = size
+	o.checkSize("type", string(name), size)
+	return size
+}
+
+func (o *ownTypes) checkSize(what, name string, size int) {
+	if size > maxTypeSize {
+		o.fault(name, "%s %s has more than %d parts once the types that it names are written out: make it smaller", what, name, maxTypeSize)
+	}
+}
+
+// size returns the number of parts of t, never more than a little above
+// maxTypeSize, and reports what it names that isn't declared.
+func (o *ownTypes) size(owner string, t schemaast.IsType) int {
+	switch t := t.(type) {
+	case schemaast.SetType:
+		return 1 + o.size(owner, t.Element)
+	case schemaast.RecordType:
+		n := 1
+		for _, attribute := range slices.Sorted(maps.Keys(t)) {
+			n = min(n+o.size(owner, t[attribute].Type), maxTypeSize+1)
+		}
+		return n
+	case schemaast.EntityTypeRef:
+		if !o.isEntity(string(t)) {
+			o.undeclared(owner, string(t))
+		}
+		return 1
+	case schemaast.TypeRef:
+		name := string(t)
+		if builtin, ok := strings.CutPrefix(name, "__cedar::"); ok {
+			if !cedarTypes[builtin] {
+				o.undeclared(owner, name)
+			}
+			return 1
+		}
+		if _, ok := o.ast.CommonTypes[schemaast.Ident(name)]; ok {
+			return o.commonSize(schemaast.Ident(name))
+		}
+		if !o.isEntity(name) && !cedarTypes[name] {
+			o.undeclared(owner, name)
+		}
+		return 1
+	case schemaast.StringType, schemaast.LongType, schemaast.BoolType, schemaast.ExtensionType:
+		return 1
+	}
+	return 1
+}
+
+func (o *ownTypes) isEntity(name string) bool {
+	_, entity := o.ast.Entities[schemaast.Ident(name)]
+	_, enum := o.ast.Enums[schemaast.Ident(name)]
+	return entity || enum
+}
+
+func (o *ownTypes) undeclared(owner, name string) {
+	names := slices.Sorted(maps.Keys(cedarTypes))
+	for n := range o.ast.Entities {
+		names = append(names, string(n))
+	}
+	for n := range o.ast.Enums {
+		names = append(names, string(n))
+	}
+	for n := range o.ast.CommonTypes {
+		names = append(names, string(n))
+	}
+	slices.Sort(names)
+	o.fault(name, "%s names %s, which nothing declares%s", owner, name, didYouMean(name, names))
+}
+
+// fault reports a fault where the schema's text first has the word: an
+// identifier, or a string with that content.
+func (o *ownTypes) fault(word, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	first, _, _ := strings.Cut(word, "::")
+	tokens, _ := scan(o.src.Text, schemaLanguage)
+	for _, t := range tokens {
+		if text := t.text(o.src.Text); text == first || t.kind == tokenString && text == strconv.Quote(word) {
+			o.faults = append(o.faults, faultAt(o.src, int(t.start), message))
+			return
+		}
+	}
+	o.faults = append(o.faults, writ.Fault{File: o.src.File, Message: message})
+}
+
+// checkedTypes lists the entity types that the bundle may hold entities of.
+func (s *Schema) checkedTypes() []string {
+	ours := builtIn()
+	var out []string
+	for t := range s.whole.Entities {
+		if _, ok := ours[schemaast.Ident(t)]; !ok {
+			out = append(out, string(t))
+		}
+	}
+	for t := range s.whole.Enums {
+		out = append(out, string(t))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// reservedEntity reports whether entities of type t are Writ's to make.
+func reservedEntity(t types.EntityType) bool {
+	_, ok := builtIn()[schemaast.Ident(t)]
+	return ok || t == typeAction
+}
