@@ -1,0 +1,59 @@
+package snapshot_test
+
+import (
+	"testing"
+
+	"github.com/cedar-policy/cedar-go/types"
+
+	"github.com/writ-pdp/writ/snapshot"
+)
+
+func TestHolder(t *testing.T) {
+	var h snapshot.Holder
+	if h.Load() != nil {
+		t.Fatal("an empty holder holds something")
+	}
+	one, two := &snapshot.Snapshot{Revision: "1"}, &snapshot.Snapshot{Revision: "2"}
+	h.Store(one)
+	h.Store(nil)
+	if h.Load() != one {
+		t.Error("storing nothing loses the last good world")
+	}
+	h.Store(two)
+	if h.Load() != two {
+		t.Error("the second world didn't arrive")
+	}
+}
+
+func TestPrincipalOf(t *testing.T) {
+	template := func(text string) snapshot.Template {
+		t.Helper()
+		tmpl, err := snapshot.ParseTemplate(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tmpl
+	}
+	s := &snapshot.Snapshot{Issuers: map[string]*snapshot.Issuer{
+		"https://a.example": {Name: "https://a.example", Principal: template(`User::"a|{sub}"`), Actor: template(`Agent::"a|{sub}"`), Tenant: "acme"},
+		"https://b.example": {Name: "https://b.example", Principal: template(`User::"b|{name}"`), Actor: template(`Agent::"b|{client_id}"`)},
+	}}
+	p, claims, ok := s.PrincipalOf(types.NewEntityUID("User", "a|dana"))
+	if !ok || p.Issuer != "https://a.example" || p.Subject != "dana" || p.Tenant != "acme" || len(claims) > 0 {
+		t.Errorf("%+v %v %v", p, claims, ok)
+	}
+	p, claims, ok = s.PrincipalOf(types.NewEntityUID("User", "b|dana"))
+	if !ok || p.Issuer != "https://b.example" || p.Subject == "" || p.Tenant != "" || claims["name"] != "dana" {
+		t.Errorf("%+v %v %v", p, claims, ok)
+	}
+	if _, _, ok = s.PrincipalOf(types.NewEntityUID("User", "dana")); ok {
+		t.Error("an entity that no issuer makes has a principal")
+	}
+	a, ok := s.ActorOf(types.NewEntityUID("Agent", "b|copilot"))
+	if !ok || a.Issuer != "https://b.example" || a.Subject == "" || a.Claims["client_id"] != "copilot" {
+		t.Errorf("%+v %v", a, ok)
+	}
+	if _, ok = s.ActorOf(types.NewEntityUID("User", "a|dana")); ok {
+		t.Error("a principal is taken for an actor")
+	}
+}

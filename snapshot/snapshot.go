@@ -1,0 +1,81 @@
+// Package snapshot holds the immutable world that decisions are made in: the
+// reviewed contracts, the policies and their schema, the entities, the
+// revocations, the issuers and the callers of one revision.
+//
+// A [Snapshot] is built whole, checked whole, and never changed afterwards.
+// A request loads it once from its [Holder] and uses that one to the end, so
+// that no decision is made half in one world and half in the next.
+package snapshot
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/contract"
+	"github.com/writ-pdp/writ/entities"
+	"github.com/writ-pdp/writ/policy"
+	"github.com/writ-pdp/writ/revocation"
+)
+
+// Snapshot is one immutable world. Nobody writes to it, or to anything that
+// it reaches, once it is in a [Holder]. What it doesn't hold does not exist:
+// an absent contract, issuer or caller denies.
+type Snapshot struct {
+	// Revision names this world on every answer and record. It is opaque:
+	// equal revisions mean equal content, and nothing else may be read from it.
+	Revision string
+
+	Contracts map[string]*contract.Contract // by "S/T": server id, slash, tool name
+	Servers   map[string]*contract.Server   // by server id
+
+	Schema      *policy.Schema
+	Policies    *policy.Set
+	Entities    *entities.Store
+	Revocations *revocation.View // nil: nothing is revoked
+
+	Issuers map[string]*Issuer      // by the iss of their tokens
+	Callers map[string]*writ.Caller // by name
+
+	// LocalHost and LocalOperator are the callers that the secrets which a
+	// server makes at each start stand for: one for hosts, one for operators
+	// and approvers. Nil: that secret is nobody's. Both are also in Callers.
+	LocalHost     *writ.Caller
+	LocalOperator *writ.Caller
+	// Identities finds a caller by the URI or DNS name in its client
+	// certificate (SPIFFE ids are URIs: spiffe://acme.example/ap-host).
+	Identities map[string]*writ.Caller
+
+	Zone     *time.Location // for context.local; never nil
+	LoadedAt time.Time      // when the source gave this world, by the server's clock
+}
+
+// Contract returns the reviewed contract of a tool, or nil.
+func (s *Snapshot) Contract(server, tool string) *contract.Contract {
+	return s.Contracts[server+"/"+tool]
+}
+
+// Issuer says how the tokens of one issuer become Cedar entities.
+type Issuer struct {
+	Name      string   // the iss of its tokens; "local" for the user of this machine
+	Principal Template // makes the principal's entity from the token's sub and claims
+	Actor     Template // makes an actor's entity likewise
+	Tenant    string   // of every principal that this issuer names; empty: it says nothing of tenants
+	JWKS      string   // URL of its signing keys (RFC 7517); empty: none are fetched
+}
+
+// Holder holds the current snapshot. The zero Holder holds none: everything
+// is denied until the first Store. It is safe for concurrent use, and must
+// not be copied.
+type Holder struct{ p atomic.Pointer[Snapshot] }
+
+// Load returns the current snapshot, or nil when none has arrived yet.
+func (h *Holder) Load() *Snapshot { return h.p.Load() }
+
+// Store makes s the current snapshot. A nil s changes nothing: a holder never
+// forgets the last good world.
+func (h *Holder) Store(s *Snapshot) {
+	if s != nil {
+		h.p.Store(s)
+	}
+}
