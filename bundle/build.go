@@ -1,0 +1,223 @@
+package bundle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	_ "time/tzdata" // a bundle means the same hours on every machine
+
+	"github.com/cedar-policy/cedar-go/types"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/contract"
+	"github.com/writ-pdp/writ/entities"
+	bundlev1 "github.com/writ-pdp/writ/gen/writ/bundle/v1"
+	"github.com/writ-pdp/writ/policy"
+	"github.com/writ-pdp/writ/revocation"
+	"github.com/writ-pdp/writ/snapshot"
+)
+
+// File is one file of a bundle.
+type File struct {
+	Name string // relative to the bundle, with forward slashes
+	Data []byte
+}
+
+// Bundle is a bundle that may be served.
+type Bundle struct {
+	Name     string // from bundle.yaml, for people; often empty
+	Snapshot *snapshot.Snapshot
+	// Scenarios are in order of file and line. Their times are filled in by
+	// [Scenario.At].
+	Scenarios []Scenario
+	// Warnings are what should be looked at, though the bundle may be served.
+	Warnings writ.Faults
+}
+
+// builder holds what has been read of a bundle so far.
+type builder struct {
+	layout layout
+	faults writ.Faults
+
+	name          string
+	zone          *time.Location
+	issuers       map[string]*snapshot.Issuer
+	templates     map[string]*yaml.Node // where "principal type User " is written
+	callers       map[string]*writ.Caller
+	identities    map[string]*writ.Caller
+	localHost     *writ.Caller
+	localOperator *writ.Caller
+	revocations   *revocation.View
+	servers       []*server
+	held          []entities.Held
+	store         *entities.Store
+	schema        *policy.Schema
+	policies      *policy.Set
+	snapshot      *snapshot.Snapshot
+}
+
+// Build makes a world of files, or says everything that is wrong with them.
+// It returns no bundle when any fault is an error. The faults are sorted, and
+// hold the warnings too.
+//
+// The snapshot's LoadedAt is zero: whoever puts it to use sets it first.
+func Build(files []File) (*Bundle, writ.Faults) {
+	b := &builder{}
+	files = b.sortFiles(files)
+	b.arrange(files)
+
+	b.readBundle()
+	issuers := b.clean(b.readIssuers)
+	callers := b.clean(b.readCallers)
+	b.readRevocations()
+	servers := b.clean(b.readServers)
+	known := b.clean(b.readEntities)
+	if servers && callers {
+		b.checkRedeemers()
+	}
+	// A fault in what a later part rests on would only show again there.
+	if servers && issuers && b.clean(b.makeSchema) {
+		known = b.clean(b.checkEntities) && known
+		if known {
+			b.compile()
+		}
+	}
+	scenarios := b.readScenarios()
+
+	revision := revision(files)
+	if len(b.faults.Errors()) == 0 {
+		b.snapshot = b.world(revision)
+	}
+	out := &Bundle{Name: b.name, Snapshot: b.snapshot}
+	if b.snapshot != nil {
+		out.Scenarios = b.makeScenarios(scenarios)
+	}
+	for _, s := range scenarios {
+		b.faults = append(b.faults, s.faults...)
+	}
+	b.faults = b.faults.Sort()
+	if len(b.faults.Errors()) > 0 {
+		return nil, b.faults
+	}
+	out.Warnings = b.faults
+	return out, b.faults
+}
+
+// clean runs a step and reports whether it found no error.
+func (b *builder) clean(step func()) bool {
+	before := len(b.faults)
+	step()
+	return len(b.faults[before:].Errors()) == 0
+}
+
+func (b *builder) fault(file string, line, column int, message string) {
+	b.faults = append(b.faults, writ.Fault{File: file, Line: line, Column: column, Message: message})
+}
+
+// readBundle reads bundle.yaml.
+func (b *builder) readBundle() {
+	b.zone = time.UTC
+	if b.layout.bundle == nil {
+		return
+	}
+	d := parseYAML(b.layout.bundle.Name, b.layout.bundle.Data)
+	var file bundlev1.BundleFile
+	if decode(d, &file) {
+		b.name = file.GetName()
+		if name := file.GetTimeZone(); name != "" {
+			zone, err := time.LoadLocation(name)
+			if err != nil || name == "Local" { // Local differs from machine to machine
+				d.add(d.at("time_zone"), "time_zone", fmt.Sprintf("there is no time zone %q: write an IANA name such as Europe/London", name))
+			} else {
+				b.zone = zone
+			}
+		}
+	}
+	b.faults = append(b.faults, d.faults...)
+}
+
+// readEntities reads the entities of all files and joins them.
+func (b *builder) readEntities() {
+	ok := true
+	for _, f := range b.layout.entities {
+		held, faults := entities.Decode(f.Name, f.Data)
+		b.faults = append(b.faults, faults...)
+		ok = ok && len(faults.Errors()) == 0
+		b.held = append(b.held, held...)
+	}
+	if !ok {
+		return
+	}
+	store, faults := entities.New(b.held)
+	b.faults = append(b.faults, faults...)
+	b.store = store
+}
+
+// checkEntities holds each entity against its type in the schema.
+func (b *builder) checkEntities() {
+	for i := range b.held {
+		h := &b.held[i]
+		parents := make([]types.EntityUID, len(h.Parents))
+		for j, p := range h.Parents {
+			parents[j] = p.UID
+		}
+		e := types.Entity{UID: h.UID, Parents: types.NewEntityUIDSet(parents...), Attributes: h.Attributes, Tags: h.Tags}
+		if err := b.schema.CheckEntity(e); err != nil {
+			b.fault(h.File, h.Line, h.Column, err.Error())
+		}
+	}
+}
+
+// makeSchema makes the Cedar schema of all contracts and the bundle's types.
+func (b *builder) makeSchema() {
+	t := policy.Types{}
+	for _, s := range b.servers {
+		t.Contracts = append(t.Contracts, s.contracts...)
+	}
+	if f := b.layout.schema; f != nil {
+		t.Schema = policy.Source{File: f.Name, Text: f.Data}
+	}
+	for _, name := range keys(b.issuers) {
+		t.Principals = append(t.Principals, b.issuers[name].Principal.Type())
+		t.Actors = append(t.Actors, b.issuers[name].Actor.Type())
+	}
+	slices.Sort(t.Principals)
+	slices.Sort(t.Actors)
+	t.Principals, t.Actors = slices.Compact(t.Principals), slices.Compact(t.Actors)
+	schema, faults := policy.NewSchema(t)
+	b.locateTypes(faults)
+	b.faults = append(b.faults, faults...)
+	b.schema = schema
+}
+
+// compile makes the policy set.
+func (b *builder) compile() {
+	sources := make([]policy.Source, len(b.layout.policies))
+	for i, f := range b.layout.policies {
+		sources[i] = policy.Source{File: f.Name, Text: f.Data}
+	}
+	set, faults := policy.Compile(b.schema, b.store, sources)
+	b.faults = append(b.faults, faults...)
+	b.policies = set
+}
+
+// world is the snapshot of what has been read without an error.
+func (b *builder) world(revision string) *snapshot.Snapshot {
+	s := &snapshot.Snapshot{
+		Revision:  revision,
+		Contracts: map[string]*contract.Contract{},
+		Servers:   map[string]*contract.Server{},
+		Schema:    b.schema, Policies: b.policies, Entities: b.store, Revocations: b.revocations,
+		Issuers: b.issuers, Callers: b.callers, Identities: b.identities,
+		LocalHost: b.localHost, LocalOperator: b.localOperator,
+		Zone: b.zone,
+	}
+	for _, server := range b.servers {
+		for _, c := range server.contracts {
+			s.Servers[server.id] = c.Server
+			s.Contracts[server.id+"/"+c.Tool.Name] = c
+		}
+	}
+	return s
+}

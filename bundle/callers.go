@@ -1,0 +1,169 @@
+package bundle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/writ-pdp/writ"
+	bundlev1 "github.com/writ-pdp/writ/gen/writ/bundle/v1"
+)
+
+// The callers that the secrets of each start stand for, unless callers.yaml
+// names others.
+const (
+	defaultHost     = "host"
+	defaultOperator = "operator"
+)
+
+// readCallers reads callers.yaml and adds the local callers that it leaves
+// to the default.
+func (b *builder) readCallers() {
+	b.callers = map[string]*writ.Caller{}
+	b.identities = map[string]*writ.Caller{}
+	if b.layout.callers != nil {
+		d := parseYAML(b.layout.callers.Name, b.layout.callers.Data)
+		var file bundlev1.CallersFile
+		if decode(d, &file) {
+			for i, in := range file.GetCallers() {
+				b.readCaller(d, item("callers", i), in)
+			}
+		}
+		b.faults = append(b.faults, d.faults...)
+	}
+	// A name that the file gives to somebody else is not taken from them.
+	if b.localHost == nil && b.callers[defaultHost] == nil {
+		b.localHost = &writ.Caller{Name: defaultHost, Roles: []writ.Role{writ.RoleHost}}
+		b.callers[defaultHost] = b.localHost
+	}
+	if b.localOperator == nil && b.callers[defaultOperator] == nil {
+		b.localOperator = &writ.Caller{Name: defaultOperator, Roles: []writ.Role{writ.RoleOperator, writ.RoleApprover}}
+		b.callers[defaultOperator] = b.localOperator
+	}
+}
+
+func (b *builder) readCaller(d *document, at string, in *bundlev1.Caller) {
+	fail := func(field, format string, args ...any) {
+		d.add(d.at(at+field), at+field, fmt.Sprintf(format, args...))
+	}
+	c := &writ.Caller{Name: in.GetName()}
+	switch {
+	case c.Name == "":
+		fail(".name", "the name is missing")
+		return
+	case len(c.Name) > 256 || strings.ContainsFunc(c.Name, unicode.IsControl):
+		fail(".name", "a name has at most 256 bytes and no control characters")
+		return
+	case b.callers[c.Name] != nil:
+		fail(".name", "%q is there already: one of the two must go", c.Name)
+		return
+	}
+	roles := in.GetRoles()
+	switch {
+	case in.GetRole() != "" && len(roles) > 0:
+		fail(".roles", "write role for one role or roles for several, not both")
+	case in.GetRole() != "":
+		roles = []string{in.GetRole()}
+	case len(roles) == 0:
+		fail("", "the caller has no role: write role: host, server, approver or operator")
+	}
+	for i, r := range roles {
+		field := ".role"
+		if len(in.GetRoles()) > 0 {
+			field = item(".roles", i)
+		}
+		switch role := writ.Role(r); {
+		case !slices.Contains([]writ.Role{writ.RoleHost, writ.RoleServer, writ.RoleApprover, writ.RoleOperator}, role):
+			fail(field, "%q is not a role: write host, server, approver or operator", r)
+		case c.Has(role):
+			fail(field, "%q is there twice", r)
+		default:
+			c.Roles = append(c.Roles, role)
+		}
+	}
+	for i, v := range in.GetVouchesFor() {
+		field := item(".vouches_for", i)
+		switch kind := writ.SourceKind(v); {
+		case !slices.Contains(writ.SourceKinds[:], kind):
+			fail(field, "%q is not a source kind: the kinds are %s", v, sourceKinds())
+		case c.VouchesFor(kind):
+			fail(field, "%q is there twice", v)
+		default:
+			c.Vouches = append(c.Vouches, kind)
+		}
+	}
+	b.callers[c.Name] = c
+	b.recognise(c, in, fail)
+}
+
+// recognise enters how the caller is known: by a secret of each start, by
+// its certificate, or by both.
+func (b *builder) recognise(c *writ.Caller, in *bundlev1.Caller, fail func(field, format string, args ...any)) {
+	if id := in.GetMtls(); id != "" {
+		switch {
+		case len(id) > 2048 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }):
+			fail(".mtls", "write the URI or DNS name in the client's certificate, such as spiffe://acme.example/%s", c.Name)
+		case b.identities[id] != nil:
+			fail(".mtls", "%s is %s already: one certificate is one caller", id, b.identities[id].Name)
+		default:
+			b.identities[id] = c
+		}
+	}
+	if !in.GetLocal() {
+		if in.GetMtls() == "" {
+			fail("", "nothing says how %s is known: write mtls: spiffe://... or local: true", c.Name)
+		}
+		return
+	}
+	host, operator := c.Has(writ.RoleHost), c.Has(writ.RoleOperator) || c.Has(writ.RoleApprover)
+	switch {
+	case host && operator:
+		fail(".local", "one secret may not both propose and approve: make two callers of %s", c.Name)
+	case host && b.localHost != nil:
+		fail(".local", "%s is the local host already: there is one", b.localHost.Name)
+	case operator && b.localOperator != nil:
+		fail(".local", "%s is the local operator already: there is one", b.localOperator.Name)
+	case host:
+		b.localHost = c
+	case operator:
+		b.localOperator = c
+	case len(c.Roles) > 0:
+		fail(".local", "no secret is made for a caller that is only a server: give it mtls, or the role host too")
+	}
+}
+
+func sourceKinds() string {
+	var out []string
+	for _, k := range writ.SourceKinds {
+		out = append(out, string(k))
+	}
+	return strings.Join(out, ", ")
+}
+
+// checkRedeemers holds each server's redeemed_by against the callers.
+func (b *builder) checkRedeemers() {
+	for _, s := range b.servers {
+		if s.redeemedBy == "" || b.callers[s.redeemedBy] != nil {
+			continue
+		}
+		message := fmt.Sprintf("there is no caller %q", s.redeemedBy)
+		if near := nearest(s.redeemedBy, keys(b.callers)); near != "" {
+			message += fmt.Sprintf(": did you mean %s?", near)
+		} else {
+			message += ": add it to callers.yaml, or leave redeemed_by out"
+		}
+		n := s.at("redeemed_by")
+		b.fault(s.file, n.Line, n.Column, message)
+		b.faults[len(b.faults)-1].Field = "redeemed_by"
+	}
+}
+
+func keys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

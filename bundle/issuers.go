@@ -1,0 +1,152 @@
+package bundle
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go/types"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/writ-pdp/writ"
+	bundlev1 "github.com/writ-pdp/writ/gen/writ/bundle/v1"
+	"github.com/writ-pdp/writ/snapshot"
+)
+
+// What holds where issuers.yaml says nothing.
+const (
+	localIssuer      = "local"
+	defaultPrincipal = `User::"{sub}"`
+	defaultActor     = `Agent::"{client_id}"`
+)
+
+// reserved are the entity types that Writ makes itself.
+var reserved = [...]types.EntityType{"Tool", "Server", "Path", "Host", "Url", "Email", "Caller", "Policy", "Source", "Action"}
+
+// readIssuers reads issuers.yaml, or makes the one local issuer.
+func (b *builder) readIssuers() {
+	b.issuers = map[string]*snapshot.Issuer{}
+	if b.layout.issuers == nil {
+		b.issuers[localIssuer] = localDefault()
+		return
+	}
+	d := parseYAML(b.layout.issuers.Name, b.layout.issuers.Data)
+	defer func() { b.faults = append(b.faults, d.faults...) }()
+	var file bundlev1.IssuersFile
+	if !decode(d, &file) {
+		return
+	}
+	if len(file.GetIssuers()) == 0 {
+		d.add(d.at("issuers"), "issuers", "there is no issuer, so nobody could call anything: write one or remove the file")
+	}
+	var all []template
+	for i, in := range file.GetIssuers() {
+		at := item("issuers", i)
+		if in.GetIssuer() == "" {
+			d.add(d.at(at+".issuer"), at+".issuer", "the issuer is missing: write the iss of its tokens, or local")
+			continue
+		}
+		if b.issuers[in.GetIssuer()] != nil {
+			d.add(d.at(at+".issuer"), at+".issuer", fmt.Sprintf("%q is there already: one of the two must go", in.GetIssuer()))
+			continue
+		}
+		out := &snapshot.Issuer{Name: in.GetIssuer(), Tenant: in.GetTenant(), JWKS: in.GetJwks()}
+		out.Principal, all = d.template(all, i, "principal", in.GetPrincipal(), defaultPrincipal)
+		out.Actor, all = d.template(all, i, "actor", in.GetActor(), defaultActor)
+		if err := checkJWKS(in.GetJwks()); err != nil {
+			d.add(d.at(at+".jwks"), at+".jwks", err.Error())
+		}
+		b.issuers[out.Name] = out
+	}
+	d.checkOverlaps(all)
+	b.templates = make(map[string]*yaml.Node, len(all))
+	for _, t := range all {
+		b.templates[fmt.Sprintf("%s type %s ", t.field[strings.LastIndexByte(t.field, '.')+1:], t.Type())] = d.at(t.field)
+	}
+}
+
+// locateTypes puts what the schema says of a template's type where the
+// template is written: "principal type Person is not declared".
+func (b *builder) locateTypes(faults writ.Faults) {
+	for i := range faults {
+		f := &faults[i]
+		if b.layout.issuers == nil || f.File != b.layout.issuers.Name || f.Line > 0 {
+			continue
+		}
+		for start, n := range b.templates {
+			if strings.HasPrefix(f.Message, start) {
+				f.Line, f.Column = n.Line, n.Column
+			}
+		}
+	}
+}
+
+func localDefault() *snapshot.Issuer {
+	principal, err := snapshot.ParseTemplate(defaultPrincipal)
+	actor, err2 := snapshot.ParseTemplate(defaultActor)
+	if err != nil || err2 != nil {
+		panic("bundle: a default template is wrong")
+	}
+	return &snapshot.Issuer{Name: localIssuer, Principal: principal, Actor: actor}
+}
+
+// template is one template of the file and where it stands.
+type template struct {
+	snapshot.Template
+	issuer int
+	field  string
+}
+
+func (d *document) template(all []template, issuer int, name, text, fallback string) (snapshot.Template, []template) {
+	if text == "" {
+		text = fallback
+	}
+	field := member(item("issuers", issuer), name)
+	t, err := snapshot.ParseTemplate(text)
+	switch {
+	case err != nil:
+		d.add(d.at(field), field, err.Error())
+		return t, all
+	case slices.Contains(reserved[:], t.Type()):
+		d.add(d.at(field), field, fmt.Sprintf("%s is a type that Writ makes itself: choose another, such as User", t.Type()))
+		return t, all
+	}
+	return t, append(all, template{t, issuer, field})
+}
+
+// checkOverlaps refuses templates that could name one entity for different
+// people: two issuers may share a subject, and a client's id may be a
+// person's. Within an issuer one template may stand twice, for there one
+// subject is one account.
+func (d *document) checkOverlaps(all []template) {
+	for i, t := range all {
+		for _, u := range all[:i] {
+			if !t.Overlaps(u.Template) || t.issuer == u.issuer && t.String() == u.String() {
+				continue
+			}
+			d.add(d.at(t.field), t.field, fmt.Sprintf(
+				"%s and %s of %s could make one entity of two subjects: give them different types, or prefixes such as %s::\"okta|{sub}\"", t, u, u.field, t.Type()))
+			break
+		}
+	}
+}
+
+// checkJWKS says why keys can't be fetched from a URL safely.
+func checkJWKS(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return fmt.Errorf("%q is not a URL to fetch keys from: write https://host/path", text)
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.IsLoopback()) {
+		return nil
+	}
+	if u.Scheme != "https" {
+		return fmt.Errorf("keys come over https: whoever changes %q on its way could sign any token", text)
+	}
+	return nil
+}

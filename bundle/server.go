@@ -1,0 +1,187 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/contract"
+	"github.com/writ-pdp/writ/definition"
+	bundlev1 "github.com/writ-pdp/writ/gen/writ/bundle/v1"
+)
+
+// server is one servers/ID.yaml with its servers/ID.tools.json.
+type server struct {
+	*document
+	id         string
+	redeemedBy string // as written; empty: the caller with the server's id
+	contracts  []*contract.Contract
+}
+
+// readServers reads each server and its tools.
+func (b *builder) readServers() {
+	for _, id := range slices.Sorted(maps.Keys(b.layout.servers)) {
+		f := b.layout.servers[id]
+		tools := b.readTools(id, f)
+		if f.review == nil {
+			b.fault(f.tools.Name, 0, 0, fmt.Sprintf("nobody has reviewed these tools: write servers/%s.yaml, or remove this file", id))
+			continue
+		}
+		s := &server{document: parseYAML(f.review.Name, f.review.Data), id: id}
+		var file bundlev1.ServerFile
+		if decode(s.document, &file) {
+			if file.GetId() != id {
+				s.add(s.at("id"), "id", fmt.Sprintf("the id is %q and the file is named %s.yaml: make them equal", file.GetId(), id))
+			}
+			s.redeemedBy = file.GetRedeemedBy()
+			declaration := s.declaration(&file)
+			if len(s.faults) == 0 && tools != nil {
+				s.review(declaration, tools)
+			}
+		}
+		b.faults = append(b.faults, s.faults...)
+		b.servers = append(b.servers, s)
+	}
+}
+
+// readTools reads a server's definitions; nil when there are none to use.
+func (b *builder) readTools(id string, f *serverFiles) []*definition.Tool {
+	if f.tools == nil {
+		b.fault(f.review.Name, 1, 1, fmt.Sprintf("servers/%s.tools.json is missing: write the server's answer to tools/list there", id))
+		return nil
+	}
+	tools, err := definition.ParseList(f.tools.Data)
+	if err != nil {
+		line, column := 0, 0
+		if e, ok := errors.AsType[*definition.Error](err); ok {
+			line, column = lineOf(f.tools.Data, e.Offset)
+		}
+		b.fault(f.tools.Name, line, column, err.Error())
+		return nil
+	}
+	if tools == nil {
+		tools = []*definition.Tool{}
+	}
+	return tools
+}
+
+// review makes the contracts and puts what is wrong with them in its place.
+func (s *server) review(d contract.Declaration, tools []*definition.Tool) {
+	contracts, faults, warnings := contract.New(d, tools)
+	for _, f := range faults {
+		s.add(s.at(f.Field), f.Field, f.Message)
+	}
+	first := len(s.faults)
+	for _, w := range warnings {
+		s.add(s.at(w.Field), w.Field, w.Message)
+	}
+	for i := first; i < len(s.faults); i++ {
+		s.faults[i].Severity = writ.Warning
+	}
+	s.contracts = contracts
+}
+
+// declaration is the Go form of the file.
+func (s *server) declaration(f *bundlev1.ServerFile) contract.Declaration {
+	d := contract.Declaration{
+		ID: f.GetId(), Endpoint: f.GetEndpoint(), Package: f.GetPackage(), PackageHash: f.GetPackageHash(),
+		Audience: f.GetAudience(), Version: f.GetVersion(), Owner: f.GetOwner(), Provenance: f.GetProvenance(),
+		Token: f.GetToken(), RedeemedBy: f.GetRedeemedBy(), Command: f.GetCommand(),
+		Classifications: f.GetClassifications(), Purposes: f.GetPurposes(),
+		Tools: make(map[string]contract.Review, len(f.GetTools())),
+	}
+	for _, r := range f.GetResources() {
+		d.Resources = append(d.Resources, resource(r))
+	}
+	if f.GetDefaults() != nil {
+		d.Defaults = s.reviewOf(f.GetDefaults(), "defaults")
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.GetTools())) {
+		d.Tools[name] = s.reviewOf(f.GetTools()[name], "tools", name)
+	}
+	return d
+}
+
+// reviewOf converts one tool's review, or the defaults, that stands at a path
+// of names in the file.
+func (s *server) reviewOf(r *bundlev1.Review, at ...string) contract.Review {
+	field, node := "", find(s.root, at...)
+	for _, name := range at {
+		field = member(field, name)
+	}
+	out := contract.Review{
+		Effect: r.GetEffect(), Reversible: r.Reversible, Scope: r.Scope, Intent: r.GetIntent(),
+		MethodArgument: r.GetMethodArgument(), Opaque: r.GetOpaque(), NoEvidence: r.GetNoEvidence(),
+		ReviewShows: r.GetReviewShows(), OnChange: r.GetOnChange(), DecideAt: r.GetDecideAt(), Undeclared: r.GetUndeclared(),
+	}
+	if r.GetResource() != nil {
+		one := resource(r.GetResource())
+		out.Resource = &one
+	}
+	if len(r.GetMethods()) > 0 {
+		out.Methods = make(map[string]contract.Method, len(r.GetMethods()))
+		for name, m := range r.GetMethods() {
+			out.Methods[name] = contract.Method{Effect: m.GetEffect(), Reversible: m.Reversible, Scope: m.Scope}
+		}
+	}
+	if len(r.GetArguments()) > 0 {
+		out.Arguments = make(map[string]contract.Argument, len(r.GetArguments()))
+		for name, a := range r.GetArguments() {
+			out.Arguments[name] = contract.Argument{Entity: a.GetEntity(), MayBeNew: a.GetMayBeNew(), Long: a.GetLong(), Opaque: a.GetOpaque()}
+		}
+	}
+	if r.GetWhenAbsent() != nil {
+		v, _ := s.tree(find(node, "when_absent"), field+".when_absent")
+		out.WhenAbsent, _ = v.(map[string]any)
+	}
+	if len(r.GetEvidence()) > 0 {
+		out.Evidence = make(map[string]contract.EvidenceLine, len(r.GetEvidence()))
+		for name, e := range r.GetEvidence() {
+			line := contract.EvidenceLine{Independent: int(e.GetIndependent())}
+			for _, kind := range e.GetFrom() {
+				line.From = append(line.From, writ.SourceKind(kind))
+			}
+			line.Fresh = s.duration(e.GetFresh(), member(field+".evidence", name)+".fresh")
+			out.Evidence[name] = line
+		}
+	}
+	if p := r.GetPostconditions(); p != nil {
+		out.Postconditions = &contract.Postconditions{
+			Observer: p.GetObserver(), Tool: p.GetTool(), Within: s.duration(p.GetWithin(), field+".postconditions.within"),
+		}
+		for i, c := range p.GetChecks() {
+			check := contract.Check{At: c.GetAt(), Equals: c.GetEquals(), Tolerance: c.GetTolerance(), Present: c.Present}
+			if len(c.GetIn()) > 0 {
+				at := item(field+".postconditions.checks", i) + ".in"
+				v, _ := s.tree(find(find(node, "postconditions", "checks").Content[i], "in"), at)
+				check.In, _ = v.([]any)
+			}
+			out.Postconditions.Checks = append(out.Postconditions.Checks, check)
+		}
+	}
+	return out
+}
+
+// duration converts a duration that has been read, and bounds it to what Go
+// can count: 292 years.
+func (s *server) duration(d *durationpb.Duration, field string) time.Duration {
+	out := d.AsDuration()
+	if d != nil && (out == 1<<63-1 || out == -1<<63) {
+		s.add(s.at(field), field, "this is longer than anything lasts")
+	}
+	return out
+}
+
+// resource converts a resource line.
+func resource(r *bundlev1.Resource) contract.Resource {
+	return contract.Resource{
+		Entity: r.GetEntity(), ID: r.GetId(), In: r.GetIn(), Fold: r.GetFold(), MayBeNew: r.GetMayBeNew(),
+		Path: r.GetPath().GetNames(), Host: r.GetHost().GetNames(), URL: r.GetUrl().GetNames(), Email: r.GetEmail().GetNames(),
+		Within: r.GetWithin(), Base: r.GetBase(), Case: r.GetCase(),
+	}
+}
