@@ -1,0 +1,36 @@
+package decide
+
+import (
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/contract"
+	"github.com/writ-pdp/writ/policy"
+)
+
+// checkArguments holds the arguments against the reviewed schema and turns
+// them into what policies see. Anything present that policies could not see
+// exactly is refused. Targets are read here, too, so that arguments that are
+// invalid as such answer before any target does.
+func (c *call) checkArguments() failure {
+	if f := c.contract.Validate(c.arguments); f != nil {
+		return argument(f)
+	}
+	var f *contract.Failure
+	if c.projection, f = policy.Project(c.contract.Arguments, c.arguments); f != nil {
+		return argument(f)
+	}
+	if c.targets, f = c.contract.Targets(c.arguments); f != nil {
+		if f.Code == writ.CodeInvalidArguments {
+			return argument(f)
+		}
+		c.outOfBound = f
+	} else {
+		c.outOfBound = c.projection.Target
+	}
+	p := c.proposal
+	d := &c.decision
+	d.CallDigest = writ.CallDigest(d.ContractDigest, p.Principal, p.Tool, c.arguments, c.extra)
+	d.ProposalDigest = writ.ProposalDigest(d.CallDigest, p.RequestID, p.Intent, c.chain, p.Evidence)
+	return passed
+}
+
+func argument(f *contract.Failure) failure { return failure{f.Code, f.Message, f.Pointer} }

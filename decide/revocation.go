@@ -1,0 +1,72 @@
+package decide
+
+import (
+	"time"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/revocation"
+)
+
+// checkRevocation asks whether anything that the call rests on has been
+// withdrawn. What carries no time of issue counts as issued before any
+// "issued before".
+func (c *call) checkRevocation() failure {
+	v := c.world.Revocations
+	if v.Sequence() == 0 {
+		return passed
+	}
+	p := c.proposal
+	var issued time.Time
+	if p.Token != nil {
+		issued = p.Token.IssuedAt
+	}
+	revoked := func(k revocation.Kind, issuer, id string, at time.Time) bool {
+		_, yes := v.Revoked(k, issuer, id, at, c.now)
+		return yes
+	}
+	if revoked(revocation.Principal, p.Principal.Issuer, p.Principal.Subject, issued) {
+		return withdrawn(writ.CodePrincipalRevoked, "The principal is revoked.", "principal")
+	}
+	for i := range c.chain {
+		if revoked(revocation.Actor, c.issuerOf(i), c.chain[i].Subject, issued) {
+			return withdrawn(writ.CodeActorRevoked, "An actor is revoked.", index("actors", i, "subject"))
+		}
+	}
+	if revoked(revocation.Caller, "", c.caller.Name, time.Time{}) {
+		return withdrawn(writ.CodeCallerRevoked, "The caller is revoked.", "")
+	}
+	if revoked(revocation.Issuer, "", p.Principal.Issuer, issued) {
+		return withdrawn(writ.CodeIssuerRevoked, "The principal's issuer is revoked.", "principal.issuer")
+	}
+	for i := range c.chain {
+		if revoked(revocation.Issuer, "", c.issuerOf(i), issued) {
+			return withdrawn(writ.CodeIssuerRevoked, "An actor's issuer is revoked.", index("actors", i, "issuer"))
+		}
+	}
+	if t := p.Token; t != nil {
+		if t.ID != "" && revoked(revocation.Token, t.Issuer, t.ID, issued) ||
+			t.KeyID != "" && revoked(revocation.Key, t.Issuer, t.KeyID, issued) {
+			return withdrawn(writ.CodeTokenRevoked, "The token or its key is revoked.", "token")
+		}
+	}
+	if in := p.Intent; in != nil && revoked(revocation.Intent, "", in.ID, in.DeclaredAt) {
+		return withdrawn(writ.CodeIntentRevoked, "The intent is revoked.", "intent")
+	}
+	if revoked(revocation.Server, "", p.Server.ID, time.Time{}) {
+		return withdrawn(writ.CodeServerRevoked, "The server is revoked.", "server")
+	}
+	if revoked(revocation.Tool, "", p.Server.ID+"/"+p.Tool, time.Time{}) {
+		return withdrawn(writ.CodeToolRevoked, "The tool is revoked.", "tool")
+	}
+	return passed
+}
+
+func withdrawn(code writ.Code, why, field string) failure { return failure{code, why, field} }
+
+// issuerOf returns the issuer of actor i of the chain.
+func (c *call) issuerOf(i int) string {
+	if s := c.chain[i].Issuer; s != "" {
+		return s
+	}
+	return c.proposal.Principal.Issuer
+}

@@ -1,0 +1,78 @@
+package decide
+
+import (
+	"github.com/cedar-policy/cedar-go/types"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/contract"
+)
+
+// checkTarget settles what the call is about. Everything that an argument
+// names must be held by the snapshot, unless the contract says that it may be
+// new.
+func (c *call) checkTarget() failure {
+	if c.outOfBound != nil {
+		return argument(c.outOfBound)
+	}
+	c.view = view{world: c.world, now: c.now, made: c.projection.Made}
+	for _, a := range c.projection.Entities {
+		if _, held := c.world.Entities.Get(a.UID, c.now); held {
+			continue
+		}
+		if !a.MayBeNew {
+			return failure{writ.CodeTargetUnknown, "The bundle holds no such " + string(a.UID.Type) + ".", a.Pointer}
+		}
+		c.unknown = append(c.unknown, a.Pointer)
+	}
+	if len(c.targets) == 0 {
+		c.targets = []contract.Target{{Entity: types.Entity{UID: c.tool()}, BuiltIn: true}}
+		c.decision.Resources = []string{c.tool().String()}
+		return passed
+	}
+	c.decision.Resources = make([]string, len(c.targets))
+	for i := range c.targets {
+		t := &c.targets[i]
+		c.decision.Resources[i] = t.Entity.UID.String()
+		if t.BuiltIn {
+			c.view.add(t.Entity)
+			continue
+		}
+		held, ok := c.world.Entities.Get(t.Entity.UID, c.now)
+		if !ok {
+			if !t.MayBeNew {
+				return failure{writ.CodeTargetUnknown, "The bundle holds no such " + string(t.Entity.UID.Type) + ".", t.Pointer}
+			}
+			c.unknown = append(c.unknown, t.Pointer)
+		}
+		if t.Entity.Parents.Len() > 0 {
+			c.view.add(c.adopt(held, t.Entity))
+		}
+	}
+	return passed
+}
+
+// tool is the Cedar entity of the tool itself: the resource of a call that
+// has no target.
+func (c *call) tool() types.EntityUID {
+	return types.NewEntityUID("Tool", types.String(c.contract.ID()))
+}
+
+// adopt gives a target the parents that its contract derives from the
+// arguments, with everything above them, beside what the snapshot holds.
+func (c *call) adopt(held, target types.Entity) types.Entity {
+	var all []types.EntityUID
+	for p := range held.Parents.All() {
+		all = append(all, p)
+	}
+	for p := range target.Parents.All() {
+		all = append(all, p)
+		if e, ok := c.world.Entities.Get(p, c.now); ok {
+			for up := range e.Parents.All() {
+				all = append(all, up)
+			}
+		}
+	}
+	held.UID = target.UID
+	held.Parents = types.NewEntityUIDSet(all...)
+	return held
+}
