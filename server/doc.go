@@ -1,0 +1,38 @@
+// Package server is the gRPC door to a [pdp.PDP]: it says who may knock, how
+// hard, and with what, and it turns messages into nouns and answers into
+// messages. It decides nothing.
+//
+// # What a call passes, in this order
+//
+//  1. The listener: loopback or a local socket, unless TLS is configured.
+//  2. The tap, before a stream exists: the call gets its deadline, so that
+//     someone who never finishes a message is cut off like anyone else.
+//  3. The gate, before any of the message is read: the bearer secret must be
+//     one of this start's, the caller's roles must have the right to the
+//     method by the table of rights, and neither its rate nor its calls in
+//     flight may be exhausted. From here on a panic is an answer, not the end
+//     of the process.
+//  4. The strict reader, on the message's bytes: a field that the message does
+//     not declare, at any depth, is refused, and so is a single field given
+//     twice: different readers would read different things.
+//  5. The conversion. What is wrong with a proposal is a decision
+//     (MALFORMED_PROPOSAL), recorded like any other; what is wrong with a
+//     request is an error.
+//
+// # Errors
+//
+// A denial is a normal response. A gRPC error means that nothing was decided:
+// each carries one google.rpc.ErrorInfo of the domain "writ.dev" with a
+// [Reason], says nothing about the inside of the server, and counts as a
+// denial for every client. What the transport answers by itself carries none:
+// a header list, message or number of streams over its limit, a message that
+// is cut off or whose deadline passes before it is there, a compression (none
+// is installed), a method name that is none.
+//
+// # Who may knock
+//
+// At each start [NewCredentials] makes two secrets, one for hosts and one for
+// operators and approvers, in files that only this user can read. Whoever can
+// read the file is the caller that the bundle in force calls local. Being on
+// the same machine is not enough.
+package server

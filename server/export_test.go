@@ -1,0 +1,44 @@
+package server
+
+import (
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// Unmarshal is the strict reader.
+func Unmarshal(data []byte, m proto.Message) error { return unmarshal(data, m) }
+
+// ReasonOf returns the reason of a refusal, or "".
+func ReasonOf(err error) Reason {
+	if r, ok := err.(*refusal); ok {
+		return r.reason
+	}
+	return ""
+}
+
+// Services returns what is registered.
+func (s *Server) Services() map[string]grpc.ServiceInfo { return s.grpc.GetServiceInfo() }
+
+// CheckRights is what New asks of the registered services.
+func CheckRights(services map[string]grpc.ServiceInfo) error { return checkRights(services) }
+
+// Rights returns the methods in the table of rights.
+func Rights() []string {
+	var out []string
+	for method := range rights {
+		out = append(out, method)
+	}
+	return out
+}
+
+// EveryReason returns the reasons that have a status code.
+func EveryReason() []Reason {
+	var out []Reason
+	for r := range statusCodes {
+		out = append(out, r)
+	}
+	return out
+}
+
+// StatusOf returns what travels for a reason.
+func StatusOf(r Reason) error { return refuse(r, "why").GRPCStatus().Err() }

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/writ-pdp/writ"
+)
+
+// tap gives every call its deadline before any of its message is read, so
+// that the reading is bounded too. The client's own deadline counts if it is
+// earlier.
+//
+// Calls are not refused here, although they could be: grpc-go then keeps the
+// refused call's context until the deadline that the client chose, and a
+// stranger can choose one in years.
+func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if rights[info.FullMethodName].long {
+		return ctx, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Deadline)
+	_ = cancel // the transport ends the parent with the call, after its answer is written
+	return ctx, nil
+}
+
+// callerKey is the context key of the *writ.Caller.
+type callerKey struct{}
+
+// callerOf returns who makes the call. Only the gate says so.
+func callerOf(ctx context.Context) *writ.Caller {
+	c, _ := ctx.Value(callerKey{}).(*writ.Caller)
+	return c
+}
+
+// gate admits one call of method, runs it, and gives back what it took. It
+// runs before any of the call's message is read, and nothing of a call runs
+// outside it.
+func (s *Server) gate(ctx context.Context, method string, call func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.recovered(ctx, method, p)
+		}
+	}()
+	caller, refused := s.admit(ctx, method)
+	if refused != nil {
+		s.refusals.log(ctx, s.log, method, refused.reason)
+		return refused
+	}
+	name, long := "", rights[method].long
+	if caller != nil {
+		name = caller.Name
+	}
+	quota := s.quotas.of(name)
+	if refused := quota.enter(time.Now(), long); refused != nil {
+		s.refusals.log(ctx, s.log, method, refused.reason)
+		return refused
+	}
+	defer quota.leave(long)
+	begun := time.Now()
+	err = s.run(context.WithValue(ctx, callerKey{}, caller), long, call)
+	if err != nil {
+		err = s.asRefusal(ctx, method, err)
+	}
+	if s.log.Enabled(ctx, slog.LevelDebug) {
+		s.log.LogAttrs(ctx, slog.LevelDebug, "call", slog.String("method", method), slog.String("caller", name),
+			slog.String("code", status.Code(err).String()), slog.Duration("took", time.Since(begun)))
+	}
+	return err
+}
+
+// run runs one admitted call. A stream that lives on ends with the server.
+func (s *Server) run(ctx context.Context, long bool, call func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if long {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.farewell, cancel)()
+	}
+	return call(ctx)
+}
+
+// admit says who calls, or why the call is refused. For an open method the
+// caller is nil.
+func (s *Server) admit(ctx context.Context, method string) (*writ.Caller, *refusal) {
+	right, known := rights[method]
+	if right.open {
+		return nil, nil
+	}
+	caller, refused := s.authenticate(ctx)
+	switch {
+	case refused != nil:
+		return nil, refused
+	case !known:
+		return nil, refuse(ReasonMethodUnknown, "there is no such method here")
+	case !right.allows(caller):
+		return nil, refuse(ReasonMethodDenied, "this caller has no right to the method: use the credential of another role")
+	}
+	return caller, nil
+}
+
+// authenticate says which caller the bearer secret stands for.
+func (s *Server) authenticate(ctx context.Context) (*writ.Caller, *refusal) {
+	var caller *writ.Caller
+	switch s.credentials.match(bearer(metadata.ValueFromIncomingContext(ctx, "authorization"))) {
+	case HostFile:
+		caller = s.localHost()
+	case OperatorFile:
+		caller = s.localOperator()
+	default:
+		return nil, refuse(ReasonUnauthenticated,
+			`send the metadata "authorization: Bearer SECRET", with the secret from the file host or operator of the server's credentials directory`)
+	}
+	if caller != nil {
+		return caller, nil
+	}
+	if !s.serving.Load() {
+		return nil, refuse(ReasonNotReady, "no bundle is loaded yet: try again later")
+	}
+	return nil, refuse(ReasonCallerUnknown, "the bundle in force has no local caller for this secret: add one to callers.yaml")
+}
+
+// unary puts the gate and the strict reader before a method with one request
+// and one answer.
+func (s *Server) unary(full string, method grpc.MethodHandler) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (answer any, err error) {
+		err = s.gate(ctx, full, func(ctx context.Context) (err error) {
+			answer, err = method(srv, ctx, func(v any) error { return receive(decode, v) }, interceptor)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return answer, nil
+	}
+}
+
+// stream does the same for a method that streams.
+func (s *Server) stream(full string, method grpc.StreamHandler) grpc.StreamHandler {
+	return func(srv any, stream grpc.ServerStream) error {
+		return s.gate(stream.Context(), full, func(ctx context.Context) error {
+			return method(srv, &strictStream{ServerStream: stream, ctx: ctx})
+		})
+	}
+}
+
+// unknown answers calls of methods that nobody registered.
+func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	return s.gate(stream.Context(), method, func(context.Context) error {
+		return refuse(ReasonMethodUnknown, "there is no such method here")
+	})
+}
+
+// strictStream receives its messages strictly, and its context may end
+// before the transport's does.
+type strictStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (t *strictStream) Context() context.Context { return t.ctx }
+func (t *strictStream) RecvMsg(m any) error      { return receive(t.ServerStream.RecvMsg, m) }
+
+// registrar registers services with the gate before each of their methods.
+// It is the only way into the grpc server.
+type registrar struct{ server *Server }
+
+func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	gated := *desc
+	gated.Methods = make([]grpc.MethodDesc, len(desc.Methods))
+	for i, m := range desc.Methods {
+		m.Handler = r.server.unary("/"+desc.ServiceName+"/"+m.MethodName, m.Handler)
+		gated.Methods[i] = m
+	}
+	gated.Streams = make([]grpc.StreamDesc, len(desc.Streams))
+	for i, m := range desc.Streams {
+		m.Handler = r.server.stream("/"+desc.ServiceName+"/"+m.StreamName, m.Handler)
+		gated.Streams[i] = m
+	}
+	r.server.grpc.RegisterService(&gated, impl)
+}
+
+func (r registrar) GetServiceInfo() map[string]grpc.ServiceInfo {
+	return r.server.grpc.GetServiceInfo()
+}

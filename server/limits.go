@@ -1,0 +1,132 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Limits says how much the server takes on. A field that is zero has its
+// default; a negative one is an error. Where a limit is per caller, everyone
+// without a credential (health is open) is one caller.
+type Limits struct {
+	Message     int // bytes of one request message; 512 KiB
+	HeaderList  int // bytes of one call's header list (RFC 9113, section 6.5.2); 16 KiB
+	Streams     int // calls at once on one connection; 128
+	Connections int // connections at once; more wait to be accepted; 1024
+
+	Rate     int // calls a second of one caller, on average; 5000
+	Burst    int // calls of one caller at one instant; 1000
+	InFlight int // calls of one caller at once, on all its connections; 256
+	Watches  int // streams that live on, of one caller; 32
+
+	Deadline time.Duration // the longest that one call may take, whatever its client says; 5 s
+	Drain    time.Duration // how long calls may go on once the server stops; 10 s
+
+	ConnectionIdle time.Duration // a connection without calls is closed after; 15 min
+	ConnectionAge  time.Duration // any connection is closed, once its calls have ended, after about; 30 min
+	PingInterval   time.Duration // a client may send keepalive pings this often, not more often; 10 s
+}
+
+func (l Limits) withDefaults() (Limits, error) {
+	var faults []error
+	number := func(name string, p *int, standard int) {
+		if *p < 0 {
+			faults = append(faults, fmt.Errorf("server: limit %s is negative: give a number above 0, or 0 for the default of %d", name, standard))
+		} else if *p == 0 {
+			*p = standard
+		}
+	}
+	duration := func(name string, p *time.Duration, standard time.Duration) {
+		if *p < 0 {
+			faults = append(faults, fmt.Errorf("server: limit %s is negative: give a duration above 0, or 0 for the default of %v", name, standard))
+		} else if *p == 0 {
+			*p = standard
+		}
+	}
+	number("Message", &l.Message, 512<<10)
+	number("HeaderList", &l.HeaderList, 16<<10)
+	number("Streams", &l.Streams, 128)
+	number("Connections", &l.Connections, 1024)
+	number("Rate", &l.Rate, 5000)
+	number("Burst", &l.Burst, 1000)
+	number("InFlight", &l.InFlight, 256)
+	number("Watches", &l.Watches, 32)
+	duration("Deadline", &l.Deadline, 5*time.Second)
+	duration("Drain", &l.Drain, 10*time.Second)
+	duration("ConnectionIdle", &l.ConnectionIdle, 15*time.Minute)
+	duration("ConnectionAge", &l.ConnectionAge, 30*time.Minute)
+	duration("PingInterval", &l.PingInterval, 10*time.Second)
+	return l, errors.Join(faults...)
+}
+
+// quotas holds one quota a caller. The callers are those of the bundles that
+// were in force since the start, so there are few.
+type quotas struct {
+	limits Limits
+
+	mu       sync.Mutex
+	byCaller map[string]*quota // guarded by mu; "" is everyone without a credential
+}
+
+func newQuotas(l Limits) *quotas {
+	return &quotas{limits: l, byCaller: make(map[string]*quota)}
+}
+
+func (q *quotas) of(caller string) *quota {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	have := q.byCaller[caller]
+	if have == nil {
+		have = &quota{limits: &q.limits, tokens: float64(q.limits.Burst)}
+		q.byCaller[caller] = have
+	}
+	return have
+}
+
+// quota is what one caller may still do: a token bucket for its rate, and
+// counts of what is in flight.
+type quota struct {
+	limits *Limits
+
+	mu      sync.Mutex
+	tokens  float64   // guarded by mu: calls that may start now
+	at      time.Time // guarded by mu: when tokens was right
+	calls   int       // guarded by mu: in flight
+	watches int       // guarded by mu: streams that live on
+}
+
+// enter takes one call from the rate and counts it as in flight, or says why
+// not. Who enters must leave.
+func (q *quota) enter(now time.Time, long bool) *refusal {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if passed := now.Sub(q.at).Seconds(); !q.at.IsZero() && passed > 0 {
+		q.tokens = min(q.tokens+passed*float64(q.limits.Rate), float64(q.limits.Burst))
+	}
+	q.at = now
+	if q.tokens < 1 {
+		return refuse(ReasonRateLimited, "too many calls a second by this caller: wait, then try again")
+	}
+	count, limit := &q.calls, q.limits.InFlight
+	if long {
+		count, limit = &q.watches, q.limits.Watches
+	}
+	if *count >= limit {
+		return refuse(ReasonTooManyInFlight, "too many calls at once by this caller: wait for one to end")
+	}
+	q.tokens--
+	*count++
+	return nil
+}
+
+func (q *quota) leave(long bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if long {
+		q.watches--
+	} else {
+		q.calls--
+	}
+}

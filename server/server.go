@@ -1,0 +1,279 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/writ-pdp/writ"
+	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
+)
+
+const (
+	// handshakeTimeout is how long a new connection has to speak HTTP/2.
+	handshakeTimeout = 10 * time.Second
+	// pingAfter and pingTimeout find connections whose other end is gone.
+	pingAfter   = time.Minute
+	pingTimeout = 20 * time.Second
+	// lastWord is how long those who watch the health have to hear that it is
+	// over, before their streams end.
+	lastWord = 100 * time.Millisecond
+)
+
+// Config says what a server is made of.
+type Config struct {
+	// Decider answers. Required.
+	Decider Decider
+	// Credentials are this start's secrets. Required. Close removes them.
+	Credentials *Credentials
+	// LocalHost and LocalOperator return, for each call, whom the two secrets
+	// stand for in the bundle in force: its local host, and its local operator
+	// and approver. They return nil while there is none; nobody is let in
+	// then. Both are required, and must be safe for concurrent use.
+	LocalHost, LocalOperator func() *writ.Caller
+	// TLS is required for a listener that others than this machine can reach,
+	// and used wherever it is given. It is never below TLS 1.3. Nil: plain
+	// text. Certificates that change are re-read by GetCertificate;
+	// GetConfigForClient, which could lower the version, is refused.
+	TLS *tls.Config
+	// Reflection serves the API's descriptors to every caller.
+	Reflection bool
+	// Limits are what the server takes on. The zero value has the defaults.
+	Limits Limits
+	// Log receives what happens; nil: nobody. No argument's value and no
+	// secret is ever in it.
+	Log *slog.Logger
+}
+
+// Server serves the API over gRPC, once. Make one with [New].
+type Server struct {
+	credentials              *Credentials
+	localHost, localOperator func() *writ.Caller
+	secure                   bool // TLS is configured
+	limits                   Limits
+	log                      *slog.Logger
+	quotas                   *quotas
+	refusals                 *sampler
+
+	grpc    *grpc.Server
+	health  *health.Server
+	serving atomic.Bool // what SetServing last said
+
+	farewell    context.Context // ends when streams that live on must end
+	endStreams  context.CancelFunc
+	closing     chan struct{} // closed when Close begins
+	closeOnce   sync.Once
+	closeResult error // written within closeOnce
+
+	mu     sync.Mutex
+	served bool           // guarded by mu: Serve or Close has been called
+	active sync.WaitGroup // Serve, added to under mu
+}
+
+// New makes a server that does not listen yet.
+func New(cfg Config) (*Server, error) {
+	limits, err := cfg.Limits.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case cfg.Decider == nil:
+		return nil, errors.New("server: a decider is required")
+	case cfg.Credentials == nil:
+		return nil, errors.New("server: credentials are required: make them with NewCredentials")
+	case cfg.LocalHost == nil || cfg.LocalOperator == nil:
+		return nil, errors.New("server: LocalHost and LocalOperator are required: they say whom the secrets stand for")
+	}
+	s := &Server{
+		credentials: cfg.Credentials, localHost: cfg.LocalHost, localOperator: cfg.LocalOperator,
+		secure: cfg.TLS != nil, limits: limits, log: cfg.Log,
+		quotas: newQuotas(limits), refusals: &sampler{reasons: make(map[Reason]*sample)},
+		health: health.NewServer(), closing: make(chan struct{}),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.farewell, s.endStreams = context.WithCancel(context.Background())
+	options := s.options()
+	if cfg.TLS != nil {
+		config, err := serverTLS(cfg.TLS)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	}
+	s.grpc = grpc.NewServer(options...)
+	door := registrar{s}
+	writv1.RegisterDecisionServiceServer(door, &decisions{decider: cfg.Decider})
+	healthv1.RegisterHealthServer(door, s.health)
+	if cfg.Reflection {
+		reflection.Register(door)
+	}
+	if err := checkRights(s.grpc.GetServiceInfo()); err != nil {
+		return nil, err
+	}
+	s.SetServing(false)
+	return s, nil
+}
+
+func (s *Server) options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.InTapHandle(s.tap),
+		grpc.UnknownServiceHandler(s.unknown),
+		grpc.MaxRecvMsgSize(s.limits.Message),
+		grpc.MaxHeaderListSize(uint32(s.limits.HeaderList)),
+		grpc.MaxConcurrentStreams(uint32(s.limits.Streams)),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.limits.PingInterval, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: s.limits.ConnectionIdle, MaxConnectionAge: s.limits.ConnectionAge,
+			MaxConnectionAgeGrace: s.limits.Deadline, Time: pingAfter, Timeout: pingTimeout,
+		}),
+		grpc.WaitForHandlers(true),
+	}
+}
+
+func serverTLS(c *tls.Config) (*tls.Config, error) {
+	if len(c.Certificates) == 0 && c.GetCertificate == nil {
+		return nil, errors.New("server: the TLS configuration has no certificate: set Certificates or GetCertificate")
+	}
+	if c.GetConfigForClient != nil {
+		return nil, errors.New("server: the TLS configuration has GetConfigForClient, which could lower the version: use GetCertificate")
+	}
+	c = c.Clone()
+	c.MinVersion = max(c.MinVersion, tls.VersionTLS13)
+	return c, nil
+}
+
+// SetServing says whether there is something to decide by: a bundle is loaded
+// and fresh enough. Health answers SERVING only then, and not before the
+// first call of SetServing; once the server stops it stays NOT_SERVING.
+func (s *Server) SetServing(serving bool) {
+	s.serving.Store(serving)
+	status := healthv1.HealthCheckResponse_NOT_SERVING
+	if serving {
+		status = healthv1.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", status)
+	s.health.SetServingStatus(writv1.DecisionService_ServiceDesc.ServiceName, status)
+}
+
+// Serve answers on listener, which it closes, until ctx ends or Close is
+// called. Then health says NOT_SERVING, no new calls are taken, and those in
+// flight have until the drain limit to end. Serve returns when all of them
+// have ended: nil, or an error if some had to be cut off or the listener
+// failed.
+//
+// A listener that other machines can reach is refused unless TLS is
+// configured. A server serves once.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	if err := s.begin(listener); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer s.active.Done()
+	s.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("grpc", listener.Addr().String()), slog.Bool("tls", s.secure))
+	accepting := make(chan error, 1)
+	go func() { accepting <- s.grpc.Serve(netutil.LimitListener(listener, s.limits.Connections)) }()
+	select {
+	case err := <-accepting:
+		return errors.Join(fmt.Errorf("server: the listener failed: %w", err), s.drain())
+	case <-ctx.Done():
+	case <-s.closing:
+	}
+	err := s.drain()
+	if failed := <-accepting; failed != nil && !errors.Is(failed, grpc.ErrServerStopped) {
+		err = errors.Join(err, fmt.Errorf("server: the listener failed: %w", failed))
+	}
+	s.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "stopped", slog.Bool("cut_off", err != nil))
+	return err
+}
+
+func (s *Server) begin(listener net.Listener) error {
+	if err := s.checkListener(listener.Addr()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.served {
+		return errors.New("server: it serves once, and has served or is closed")
+	}
+	s.served = true
+	s.active.Add(1)
+	return nil
+}
+
+// checkListener refuses plain text to other machines.
+func (s *Server) checkListener(addr net.Addr) error {
+	if s.secure {
+		return nil
+	}
+	switch a := addr.(type) {
+	case *net.TCPAddr:
+		if a.IP.IsLoopback() {
+			return nil
+		}
+	case *net.UnixAddr:
+		return nil
+	default:
+		if addr.Network() == "bufconn" { // within this process
+			return nil
+		}
+	}
+	return fmt.Errorf("server: %s can be reached from other machines, and without TLS the callers' secrets would cross the network readable: "+
+		"listen on 127.0.0.1 or [::1], or configure TLS", addr)
+}
+
+// drain lets the calls in flight end, then cuts off those that have not.
+func (s *Server) drain() error {
+	s.health.Shutdown()
+	defer s.endStreams()
+	goodbye := time.AfterFunc(lastWord, s.endStreams)
+	defer goodbye.Stop()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		s.grpc.GracefulStop()
+	}()
+	limit := time.NewTimer(s.limits.Drain)
+	defer limit.Stop()
+	select {
+	case <-drained:
+		return nil
+	case <-limit.C:
+		s.grpc.Stop()
+		<-drained
+		return fmt.Errorf("server: calls were cut off: they had not ended %v after the server was to stop", s.limits.Drain)
+	}
+}
+
+// Close stops serving as the end of Serve's context does, waits for Serve to
+// return, and removes the credentials. Call it also where Serve was never
+// called.
+func (s *Server) Close() error {
+	s.closeOnce.Do(func() {
+		close(s.closing)
+		s.mu.Lock()
+		s.served = true
+		s.mu.Unlock()
+		s.active.Wait()
+		s.endStreams()
+		s.grpc.Stop()
+		s.closeResult = s.credentials.Remove()
+	})
+	return s.closeResult
+}
