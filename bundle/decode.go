@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"buf.build/go/protoyaml"
@@ -57,7 +58,10 @@ func decode(d *document, m proto.Message) bool {
 // at a place that merged knows, the node given there is read.
 func (d *document) unmarshal(m proto.Message, merged map[place]*yaml.Node) bool {
 	before := len(d.faults)
-	err := protoyaml.UnmarshalOptions{CustomUnmarshaler: rewriter{merged}}.Unmarshal(d.data, m)
+	// Its errors quote the line of their node, and it must not look for one
+	// beyond the last.
+	data := append(slices.Clip(d.data), "\n\n"...)
+	err := protoyaml.UnmarshalOptions{CustomUnmarshaler: rewriter{merged}}.Unmarshal(data, m)
 	if err == nil {
 		return true
 	}

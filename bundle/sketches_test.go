@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/bundle"
 )
 
@@ -122,6 +123,7 @@ func TestGitHub(t *testing.T) {
 	if n := len(b.Snapshot.Contracts); n != 53 {
 		t.Errorf("%d contracts", n)
 	}
+	mustPass(t, b, nil)
 	if len(b.Scenarios) != 25 {
 		t.Errorf("%d scenarios", len(b.Scenarios))
 	}
@@ -133,6 +135,9 @@ func TestAccountsPayable(t *testing.T) {
 	files := sketch(t, "accounts-payable")
 	change(t, files, "servers/calc.yaml", "sha256:REPLACED-BY-PIN", "sha256:"+strings.Repeat("0a", 32))
 	b := mustBuild(t, files)
+	// The payments server is entitled to one purpose, and DATA_FLOW comes before
+	// POLICY: the policy about purposes is not reached.
+	mustPass(t, b, map[string]writ.Code{"wrong purpose": writ.CodeClassificationDenied})
 	if len(b.Snapshot.Contracts) != 6 || len(b.Scenarios) != 25 || b.Snapshot.Policies.Len() != 15 {
 		t.Errorf("%d contracts, %d scenarios, %d policies", len(b.Snapshot.Contracts), len(b.Scenarios), b.Snapshot.Policies.Len())
 	}
@@ -144,6 +149,7 @@ func TestFilesystem(t *testing.T) {
 	files := sketch(t, "filesystem")
 	change(t, files, "servers/files.yaml", "sha512-REPLACED-BY-PIN", "sha256:"+strings.Repeat("0a", 32))
 	b := mustBuild(t, files)
+	mustPass(t, b, nil)
 	if len(b.Snapshot.Contracts) != 14 || len(b.Scenarios) != 16 {
 		t.Errorf("%d contracts, %d scenarios", len(b.Snapshot.Contracts), len(b.Scenarios))
 	}

@@ -147,6 +147,10 @@ func (d *document) add(n *yaml.Node, field, message string) {
 	if n != nil && n.Line > 0 {
 		line, column = n.Line, n.Column
 	}
+	// The reader puts a value that is missing at the end one line too far.
+	if lines := bytes.Count(d.data, []byte("\n")) + 1; line > lines {
+		line, column = lines, 1
+	}
 	d.addAt(line, column, field, message)
 }
 

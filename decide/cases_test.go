@@ -52,30 +52,31 @@ func decider(world *snapshot.Snapshot) bundle.Decider {
 	}
 }
 
-// TestCases decides every scenario of testdata/*.txtar.
-func TestCases(t *testing.T) {
-	for name, reached := range runCases(t) {
-		if reached == 0 {
-			t.Errorf("%s has no scenario", name)
-		}
-	}
-}
-
-// runCases returns how many scenarios each archive has.
-func runCases(t *testing.T) map[string]int {
+// archives names the case files of testdata: not what they share, and not
+// what only changes another one.
+func archives(t testing.TB) []string {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := map[string]int{}
+	var names []string
 	for _, path := range paths {
-		name := filepath.Base(path[:len(path)-len(".txtar")])
-		if name == "base" || strings.HasSuffix(name, "-changed") {
-			continue
+		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
+		if name != "base" && !strings.HasSuffix(name, "-changed") {
+			names = append(names, name)
 		}
+	}
+	return names
+}
+
+// TestCases decides every scenario of testdata/*.txtar.
+func TestCases(t *testing.T) {
+	for _, name := range archives(t) {
 		b := loadCase(t, name)
-		ran[name] = len(b.Scenarios)
+		if len(b.Scenarios) == 0 {
+			t.Errorf("%s has no scenario", name)
+		}
 		for _, s := range b.Scenarios {
 			t.Run(name+"/"+s.Name, func(t *testing.T) {
 				d := s.Run(b.Snapshot, s.Now, decider(b.Snapshot))
@@ -86,7 +87,6 @@ func runCases(t *testing.T) map[string]int {
 			})
 		}
 	}
-	return ran
 }
 
 // checkDecision holds what is true of every decision.
