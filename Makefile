@@ -42,8 +42,8 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 
 .PHONY: e2e
 e2e: ## Run what needs more than Go: the differential against the Python lab
-	@echo "== end to end: go test -tags e2e ./e2e/..."
-	go test -tags e2e ./e2e/...
+	@echo "== differential: generated proposals to the lab in Python and to decide"
+	go test -count=1 -tags e2e -run '^TestDifferential$$' -v ./decide
 
 # What CI runs, in the order of how soon it fails.
 .PHONY: check

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	_ "time/tzdata" // a bundle means the same hours on every machine
+	_ "time/tzdata" // zones are known where the machine has none
 
-	"github.com/cedar-policy/cedar-go/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/writ-pdp/writ"
@@ -76,12 +75,15 @@ func Build(files []File) (*Bundle, writ.Faults) {
 	if servers && callers {
 		b.checkRedeemers()
 	}
+	if servers {
+		b.checkObservers()
+	}
 	// A fault in what a later part rests on would only show again there.
-	if servers && issuers && b.clean(b.makeSchema) {
-		known = b.clean(b.checkEntities) && known
-		if known {
-			b.compile()
-		}
+	schema := servers && issuers && b.clean(b.makeSchema)
+	if schema && b.clean(b.checkEntities) && known {
+		b.compile()
+	} else {
+		b.faults = append(b.faults, policy.Read(b.policySources())...)
 	}
 	scenarios := b.readScenarios()
 
@@ -115,6 +117,12 @@ func (b *builder) fault(file string, line, column int, message string) {
 	b.faults = append(b.faults, writ.Fault{File: file, Line: line, Column: column, Message: message})
 }
 
+// faultAt reports a fault at a field of a file that has been read.
+func (b *builder) faultAt(d *document, field, message string) {
+	n := d.at(field)
+	b.faults = append(b.faults, writ.Fault{File: d.file, Line: n.Line, Column: n.Column, Field: field, Message: message})
+}
+
 // readBundle reads bundle.yaml.
 func (b *builder) readBundle() {
 	b.zone = time.UTC
@@ -135,38 +143,6 @@ func (b *builder) readBundle() {
 		}
 	}
 	b.faults = append(b.faults, d.faults...)
-}
-
-// readEntities reads the entities of all files and joins them.
-func (b *builder) readEntities() {
-	ok := true
-	for _, f := range b.layout.entities {
-		held, faults := entities.Decode(f.Name, f.Data)
-		b.faults = append(b.faults, faults...)
-		ok = ok && len(faults.Errors()) == 0
-		b.held = append(b.held, held...)
-	}
-	if !ok {
-		return
-	}
-	store, faults := entities.New(b.held)
-	b.faults = append(b.faults, faults...)
-	b.store = store
-}
-
-// checkEntities holds each entity against its type in the schema.
-func (b *builder) checkEntities() {
-	for i := range b.held {
-		h := &b.held[i]
-		parents := make([]types.EntityUID, len(h.Parents))
-		for j, p := range h.Parents {
-			parents[j] = p.UID
-		}
-		e := types.Entity{UID: h.UID, Parents: types.NewEntityUIDSet(parents...), Attributes: h.Attributes, Tags: h.Tags}
-		if err := b.schema.CheckEntity(e); err != nil {
-			b.fault(h.File, h.Line, h.Column, err.Error())
-		}
-	}
 }
 
 // makeSchema makes the Cedar schema of all contracts and the bundle's types.
@@ -191,15 +167,22 @@ func (b *builder) makeSchema() {
 	b.schema = schema
 }
 
-// compile makes the policy set.
-func (b *builder) compile() {
+func (b *builder) policySources() []policy.Source {
 	sources := make([]policy.Source, len(b.layout.policies))
 	for i, f := range b.layout.policies {
 		sources[i] = policy.Source{File: f.Name, Text: f.Data}
 	}
-	set, faults := policy.Compile(b.schema, b.store, sources)
+	return sources
+}
+
+// compile makes the policy set, and warns of reviews that too few could lift.
+func (b *builder) compile() {
+	set, faults := policy.Compile(b.schema, b.store, b.policySources())
 	b.faults = append(b.faults, faults...)
 	b.policies = set
+	if len(faults.Errors()) == 0 {
+		b.faults = append(b.faults, set.UnliftedReviews(b.people(), b.always())...)
+	}
 }
 
 // world is the snapshot of what has been read without an error.

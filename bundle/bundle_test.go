@@ -169,3 +169,15 @@ func TestRevision(t *testing.T) {
 		t.Error("a renamed file leaves the revision")
 	}
 }
+
+func BenchmarkBuild(b *testing.B) {
+	files, err := bundle.ReadDir("../examples/lab")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if built, faults := bundle.Build(files); built == nil {
+			b.Fatal(faults)
+		}
+	}
+}

@@ -153,9 +153,7 @@ func (b *builder) checkRedeemers() {
 		} else {
 			message += ": add it to callers.yaml, or leave redeemed_by out"
 		}
-		n := s.at("redeemed_by")
-		b.fault(s.file, n.Line, n.Column, message)
-		b.faults[len(b.faults)-1].Field = "redeemed_by"
+		b.faultAt(s.document, "redeemed_by", message)
 	}
 }
 

@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"buf.build/go/protoyaml"
@@ -54,14 +53,13 @@ func decode(d *document, m proto.Message) bool {
 	return len(d.faults) == before && d.unmarshal(m, nil)
 }
 
-// unmarshal has protoyaml read what has been checked. Instead of a message
+// unmarshal has protoyaml read what has been checked. It quotes the line of a
+// node that it refuses, and takes only LF for the end of one: checkText and
+// the refusal of null keep every such node on a line that it finds. Instead of a message
 // at a place that merged knows, the node given there is read.
 func (d *document) unmarshal(m proto.Message, merged map[place]*yaml.Node) bool {
 	before := len(d.faults)
-	// Its errors quote the line of their node, and it must not look for one
-	// beyond the last.
-	data := append(slices.Clip(d.data), "\n\n"...)
-	err := protoyaml.UnmarshalOptions{CustomUnmarshaler: rewriter{merged}}.Unmarshal(data, m)
+	err := protoyaml.UnmarshalOptions{CustomUnmarshaler: rewriter{merged}}.Unmarshal(d.data, m)
 	if err == nil {
 		return true
 	}

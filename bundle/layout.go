@@ -60,6 +60,10 @@ func ignored(name string) bool {
 		}
 	}
 	base := path.Base(name)
+	switch path.Ext(base) {
+	case ".cedar", ".json", ".yaml", ".cedarschema":
+		return false // a rule, whatever its name starts with
+	}
 	return base == "README.md" || strings.HasPrefix(base, "LICENSE")
 }
 

@@ -142,6 +142,9 @@ func TestReadDirRefuses(t *testing.T) {
 }
 
 func TestReadDirLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes 10,000 files")
+	}
 	dir := write(t, map[string]string{"policies/a.cedar": "a"})
 	if err := os.Mkdir(filepath.Join(dir, "entities"), 0o755); err != nil {
 		t.Fatal(err)

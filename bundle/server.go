@@ -185,3 +185,28 @@ func resource(r *bundlev1.Resource) contract.Resource {
 		Within: r.GetWithin(), Base: r.GetBase(), Case: r.GetCase(),
 	}
 }
+
+// checkObservers holds each postcondition against the servers and tools of
+// the bundle: nobody else's word on an effect counts.
+func (b *builder) checkObservers() {
+	known := map[string]bool{}
+	for _, s := range b.servers {
+		known[s.id] = true
+		for _, c := range s.contracts {
+			known[s.id+"/"+c.Tool.Name] = true
+		}
+	}
+	for _, s := range b.servers {
+		for _, c := range s.contracts {
+			p := c.Postconditions
+			field := member("tools", c.Tool.Name) + ".postconditions"
+			switch {
+			case p == nil:
+			case !known[p.Observer]:
+				b.faultAt(s.document, field+".observer", didYouMean(fmt.Sprintf("there is no server %q", p.Observer), p.Observer, keys(b.layout.servers)))
+			case !known[p.Observer+"/"+p.Tool]:
+				b.faultAt(s.document, field+".tool", fmt.Sprintf("nobody has reviewed the tool %q of %s", p.Tool, p.Observer))
+			}
+		}
+	}
+}

@@ -28,13 +28,14 @@ const (
 type document struct {
 	file   string
 	data   []byte
+	lines  int
 	root   *yaml.Node // the document's one value; nil when it could not be read
 	faults writ.Faults
 }
 
 // parseYAML reads a file. When the document's root is nil, its faults say why.
 func parseYAML(file string, data []byte) *document {
-	d := &document{file: file, data: data}
+	d := &document{file: file, data: data, lines: bytes.Count(data, []byte("\n")) + 1}
 	if !d.checkText() {
 		return d
 	}
@@ -148,8 +149,8 @@ func (d *document) add(n *yaml.Node, field, message string) {
 		line, column = n.Line, n.Column
 	}
 	// The reader puts a value that is missing at the end one line too far.
-	if lines := bytes.Count(d.data, []byte("\n")) + 1; line > lines {
-		line, column = lines, 1
+	if line > d.lines {
+		line, column = d.lines, 1
 	}
 	d.addAt(line, column, field, message)
 }
@@ -157,6 +158,9 @@ func (d *document) add(n *yaml.Node, field, message string) {
 // addAt reports a fault at a place. What many cases inherit from one place
 // is reported once.
 func (d *document) addAt(line, column int, field, message string) {
+	if len(d.faults) > maxFaults {
+		return
+	}
 	for _, f := range d.faults {
 		if f.Line == line && f.Column == column && f.Message == message {
 			return

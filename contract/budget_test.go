@@ -38,6 +38,13 @@ func TestBudget(t *testing.T) {
 	big := func(n int, element string) string {
 		return `{"x":[` + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + `]}`
 	}
+	object := func(members int) string {
+		var b strings.Builder
+		for i := range members {
+			fmt.Fprintf(&b, `,"m%d":1`, i)
+		}
+		return "{" + b.String()[1:] + "}"
+	}
 	numbers := make([]string, 8000)
 	for i := range numbers {
 		numbers[i] = fmt.Sprint(i)
@@ -69,7 +76,7 @@ func TestBudget(t *testing.T) {
 		{"patternProperties under not, where failures are not counted afterwards", `{"not":{"$ref":"#/$defs/a"}}`,
 			`{"a":{"type":"object","patternProperties":{"x":{"$ref":"#/$defs/a"},"^x":{"$ref":"#/$defs/a"},"x$":{"$ref":"#/$defs/a"}}}}`,
 			nested(60, "1")},
-		{"dependencies", `{"$ref":"#/$defs/a"}`,
+		{"dependentSchemas", `{"$ref":"#/$defs/a"}`,
 			`{"a":{"type":"object","dependentSchemas":{"x":{"properties":{"x":{"$ref":"#/$defs/a"}}}},"properties":{"x":{"$ref":"#/$defs/a"}}}}`,
 			nested(60, `{"y":1}`)},
 		{"if then else", `{"$ref":"#/$defs/a"}`,
@@ -88,18 +95,20 @@ func TestBudget(t *testing.T) {
 			`{"a":{"items":{"$ref":"#/$defs/a"},"contains":{"$ref":"#/$defs/a"}}}`,
 			strings.Repeat("[", 60) + "1" + strings.Repeat("]", 60)},
 		{"propertyNames and many members", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"propertyNames":{"maxLength":9}},`, 100), ",") + `]}`, `{}`,
-			`{` + strings.TrimSuffix(func() string {
-				var b strings.Builder
-				for i := range 5000 {
-					fmt.Fprintf(&b, `"m%d":1,`, i)
-				}
-				return b.String()
-			}(), ",") + `}`},
+			object(5000)},
+		{"the same many members many times", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"maxProperties":9999},`, 500), ",") + `]}`, `{}`, object(5000)},
+		{"unevaluatedProperties, which copies all names at each visit",
+			`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"type":"object"},`, 300), ",") + `],"patternProperties":{"^m":true},"unevaluatedProperties":false}`, `{}`,
+			object(2000)},
 		{"a costly pattern on a long text", `{"type":"string","pattern":"^(a?){500}(b|c|a)*d$"}`, `{}`,
 			`"` + strings.Repeat("a", 100_000) + `"`},
 		{"the same long text many times", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"minLength":1},`, 500), ",") + `]}`, `{}`,
 			`"` + strings.Repeat("a", 200_000) + `"`},
 		{"a long array", `{"items":{"type":"string"}}`, `{}`, strings.TrimSuffix(strings.TrimPrefix(big(20_000, `"a"`), `{"x":`), "}")},
+		{"a long list of required names, for each of many objects", `{"items":{"required":["` + strings.Join(numbers, `","`) + `"]}}`, `{}`,
+			"[" + strings.TrimSuffix(strings.Repeat("{},", 5000), ",") + "]"},
+		{"many regular expressions as arguments", `{"items":{"format":"regex"}}`, `{}`,
+			"[" + strings.TrimSuffix(strings.Repeat(`"\\pL{900}",`, 5000), ",") + "]"},
 		{"uniqueItems of everything", `{"uniqueItems":true}`, `{}`, strings.TrimSuffix(strings.TrimPrefix(big(100_000, "1"), `{"x":`), "}")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -115,6 +124,16 @@ func TestBudget(t *testing.T) {
 			}
 		})
 	}
+	t.Run("dependencies of draft-07", func(t *testing.T) {
+		con := opaqueSchema(t, `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"x":{"items":{"dependencies":{`+
+			strings.ReplaceAll(strings.Trim(object(200), "{}"), ":1", `:{"minProperties":1}`)+`}}}}}`)
+		if f := con.Validate(args(t, big(40, "{}"))); f != nil {
+			t.Errorf("40 elements: %v", f)
+		}
+		if f := con.Validate(args(t, big(60, "{}"))); f == nil || !strings.Contains(f.Message, "more than 10000 steps") {
+			t.Errorf("60 elements: %v", f)
+		}
+	})
 	t.Run("uniqueItems of different arrays that the library hashes alike", func(t *testing.T) {
 		con := opaqueX(t, `{"uniqueItems":true}`, `{}`)
 		a := args(t, `{"x":[`+strings.Join(crafted, ",")+`]}`)
@@ -160,6 +179,46 @@ func TestBudgetOfHonestCalls(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	})
+}
+
+// TestBudgetEdge: a visit for the arguments, one for x, one for each element,
+// and a sixteenth for going through each.
+func TestBudgetEdge(t *testing.T) {
+	c := opaqueX(t, `{"items":{"type":"string"}}`, `{}`)
+	for _, tc := range []struct {
+		n  int
+		ok bool
+	}{
+		{9410, true}, // 2 + 9410 + 588 = 10000
+		{9411, false},
+	} {
+		f := c.Validate(args(t, `{"x":[`+strings.TrimSuffix(strings.Repeat(`"a",`, tc.n), ",")+`]}`))
+		if (f == nil) != tc.ok {
+			t.Errorf("%d elements: %v, want ok %v", tc.n, f, tc.ok)
+		}
+	}
+}
+
+// TestContained: what makes the library panic is refused. Only trees that
+// canon.Parse does not make can do that, as far as we know.
+func TestContained(t *testing.T) {
+	c := opaqueX(t, `{"multipleOf":0.5}`, `{}`)
+	for range 50 {
+		if f := c.Validate(map[string]any{"x": number("no number")}); f == nil || f.Code != writ.CodeInvalidArguments {
+			t.Fatalf("got %v", f)
+		}
+		if f := c.Validate(args(t, `{"x":1.5}`)); f != nil {
+			t.Fatalf("the call after it: %v", f)
+		}
+	}
+}
+
+// TestRefCycle: a schema that is only a $ref to itself allows nothing.
+func TestRefCycle(t *testing.T) {
+	c := opaqueX(t, `{"$ref":"#/$defs/a"}`, `{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}`)
+	if f := c.Validate(args(t, `{"x":1}`)); f == nil || f.Pointer != "/x" || !strings.Contains(f.Message, "$ref") {
+		t.Errorf("got %v", f)
+	}
 }
 
 // TestBudgetIsPerCall: an exhausted call leaves nothing behind for the next one.

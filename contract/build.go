@@ -80,7 +80,7 @@ func (t *toolBuilder) find(name, field string, own bool) *argument {
 // declare: calls with them are refused.
 func (t *toolBuilder) hidden() {
 	schema := t.definition.InputSchema
-	properties := object0(schema["properties"])
+	properties := asObject(schema["properties"])
 	var names []string
 	var look func(v any, depth int)
 	look = func(v any, depth int) {
@@ -88,7 +88,7 @@ func (t *toolBuilder) hidden() {
 		if !ok || depth > 4 {
 			return
 		}
-		for _, name := range sortedKeys(object0(sub["properties"])) {
+		for _, name := range sortedKeys(asObject(sub["properties"])) {
 			if _, declared := properties[name]; !declared {
 				names = appendNew(names, name)
 			}
@@ -200,13 +200,14 @@ func (v Argument) apply(a *argument) {
 func (t *toolBuilder) resource() {
 	b := &binder{faults: &t.faults, tool: t.name, catalog: t.catalog, root: t.contract.Arguments}
 	if own := t.review.resource; own != nil {
-		b.own = true
 		b.line = t.resourceLine(member(t.review.field, "resource"), *own)
 	} else {
 		for _, l := range t.lines {
 			if l != nil && l.appliesTo(t.catalog) {
-				b.line = l
-				break
+				l.applies = true
+				if b.line == nil {
+					b.line = l
+				}
 			}
 		}
 	}

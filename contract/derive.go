@@ -136,7 +136,7 @@ func (d *deriver) settle(a *argument, value any, s scope) (*Type, string) {
 			return nil, k
 		}
 	}
-	for _, dep := range object0(schema["dependencies"]) {
+	for _, dep := range asObject(schema["dependencies"]) {
 		if _, list := dep.([]any); !list {
 			return nil, "dependencies"
 		}
@@ -341,7 +341,7 @@ func jsonType(v any) string {
 	return "null"
 }
 
-func object0(v any) map[string]any {
+func asObject(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
 }

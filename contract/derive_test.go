@@ -101,6 +101,7 @@ func TestTypes(t *testing.T) {
 		{name: "$ref percent-encoded", schema: `{"$ref":"#/$defs/a%20b"}`, defs: `{"a b":{"type":"integer"}}`, want: "Long"},
 		{name: "$ref beside a description and bounds", schema: `{"$ref":"#/$defs/a","description":"d","maxLength":3}`,
 			defs: `{"a":{"type":"string"}}`, want: "String"},
+		{name: "$ref in a schema with an identity", schema: `{"$ref":"#/$defs/a"}`, defs: `{"a":{"type":"string"}},"$id":"https://a.example/s.json"`, want: "String"},
 		{name: "the same $ref twice is no recursion", schema: `{"type":"object","properties":{"a":{"$ref":"#/$defs/s"},"b":{"$ref":"#/$defs/s"}}}`,
 			defs: `{"s":{"type":"string"}}`, want: "{a?: String, b?: String}"},
 
@@ -220,6 +221,11 @@ func TestReviewedTypes(t *testing.T) {
 			contract.Resource{URL: []string{"link"}},
 			"{files?: opaque, filter?: {by?: String, limit?: decimal, query: String}, link?: <Url>, " +
 				"owner: String(Acme|ACME|Other), page?: decimal, private?: Bool, reviewers?: Set<String>, text?: String}",
+		},
+		{"what names a target is an entity, not a word of an enum",
+			contract.Review{Effect: "read", Opaque: []string{"files", "filter", "reviewers", "text", "page"}},
+			contract.Resource{Host: []string{"owner"}},
+			"{files?: opaque, filter?: opaque, link?: String, owner: <Host>, page?: opaque, private?: Bool, reviewers?: opaque, text?: opaque}",
 		},
 		{"opaque said with the argument",
 			contract.Review{Effect: "read", Arguments: map[string]contract.Argument{"files": {Opaque: true}, "filter": {Opaque: true}}},

@@ -46,10 +46,11 @@ func New(d Declaration, tools []*definition.Tool) ([]*Contract, FieldErrors, []F
 	}
 	b.unreviewed()
 	b.unused()
+	warnings := once(b.warnings)
 	if len(b.errors) > 0 {
-		return nil, b.errors, b.warnings
+		return nil, once(b.errors), warnings
 	}
-	return contracts, nil, b.warnings
+	return contracts, nil, warnings
 }
 
 // definitions indexes the definitions by name.
@@ -134,13 +135,28 @@ func (b *builder) unreviewed() {
 	}
 }
 
-// unused reports names in the defaults that no tool has. An evidence line that
+// once drops repetitions: a fault of the defaults shows in every tool.
+func once[S ~[]FieldError](list S) S {
+	seen := map[FieldError]bool{}
+	return slices.DeleteFunc(list, func(e FieldError) bool {
+		again := seen[e]
+		seen[e] = true
+		return again
+	})
+}
+
+// unused reports names in the defaults and resource lines that no tool has. An evidence line that
 // applies nowhere is an error: its author believes in a check that never runs.
 func (b *builder) unused() {
 	r := &b.declaration.Defaults
 	warn := func(field, name string) {
 		if !b.known[name] {
 			b.warnf(field, "no tool has an argument %q", name)
+		}
+	}
+	for _, l := range b.lines {
+		if l != nil && !l.applies {
+			b.warnf(l.field, "no tool without a resource of its own declares all of its arguments (%s)", quoteAll(l.arguments()))
 		}
 	}
 	for i, name := range r.Opaque {
@@ -234,7 +250,7 @@ func roleOf(entity, argument string) (*Resource, bool) {
 	return nil, false
 }
 
-// pointers of what a review names, in order and without repetition.
+// appendNew appends s to list unless it is there.
 func appendNew(list []string, s string) []string {
 	if slices.Contains(list, s) {
 		return list

@@ -175,6 +175,19 @@ func TestFaults(t *testing.T) {
 		{"when absent: no JSON value", absent("urgent", 1), "tools.pay.when_absent.urgent", "no JSON value"},
 		{"when absent: five places", absent("amount", number("0.00001")), "tools.pay.when_absent.amount", "no decimal"},
 		{"when absent: not canonical", absent("amount", number("1.0")), "tools.pay.when_absent.amount", "not exact"},
+		{"when absent: a set with a wrong element", absent("other", []any{"a", true}), "tools.pay.when_absent.other", "is a boolean"},
+		{"when absent: no set", absent("other", "a"), "tools.pay.when_absent.other", "is a string"},
+		{"when absent: an incomplete record", absent("rows", []any{map[string]any{}}), "tools.pay.when_absent.rows", `"id" is missing`},
+		{"when absent: a wrong member", absent("rows", []any{map[string]any{"id": true}}), "tools.pay.when_absent.rows", "id: it is a boolean"},
+		{"when absent: a fraction for a long", func(d *D) {
+			arg("page", contract.Argument{Long: true})(d)
+			absent("page", number("1.5"))(d)
+		}, "tools.pay.when_absent.page", "no Long"},
+		{"when absent: a path that climbs", func(d *D) {
+			arg("path", contract.Argument{Entity: "Path"})(d)
+			absent("path", "/a/../b")(d)
+		}, "tools.pay.when_absent.path", ""},
+		{"when absent: an element", absent("other[]", "x"), `tools.pay.when_absent["other[]"]`, "never absent"},
 		{"when absent: an undeclared member", absent("filter", map[string]any{"x": "y"}), "tools.pay.when_absent.filter", "no member"},
 
 		{"a resource of nothing", line(contract.Resource{}), "resources[0]", "exactly one of"},
@@ -200,7 +213,8 @@ func TestFaults(t *testing.T) {
 		{"a bound in capitals where case does not count", line(contract.Resource{Path: []string{"path"}, Within: []string{"/A"}, Case: "insensitive"}), "resources[0].within[0]", `write "/a"`},
 		{"a relative base", line(contract.Resource{Path: []string{"path"}, Base: "work"}), "resources[0].base", ""},
 		{"a target that is not there", own(contract.Resource{Path: []string{"pth"}}), "tools.pay.resource.path[0]", `did you mean "path"?`},
-		{"a target that is opaque", own(contract.Resource{Entity: "A", ID: "{free}"}), "tools.pay.resource.id", "opaque"},
+		{"a target that is opaque", own(contract.Resource{Entity: "A", ID: "{free}"}), "tools.pay.resource.id", "a target may not rest on it"},
+		{"a path that is opaque", own(contract.Resource{Path: []string{"free"}}), "tools.pay.resource.path[0]", "a target may not rest on it"},
 		{"a target that is a number", own(contract.Resource{Entity: "A", ID: "{amount}"}), "tools.pay.resource.id", "say long"},
 		{"a target that is a boolean", own(contract.Resource{Entity: "A", ID: "{urgent}"}), "tools.pay.resource.id", "text and integers"},
 		{"a path that is an array", own(contract.Resource{Path: []string{"other"}}), "tools.pay.resource.path[0]", "other[]"},
@@ -237,6 +251,7 @@ func TestFaults(t *testing.T) {
 		{"evidence in an array", evidence("rows[].id", contract.EvidenceLine{From: human}), "tools.pay.evidence[\"rows[].id\"]", "name the array"},
 		{"evidence and a reason for none", pay(func(r *R) { r.NoEvidence = "because" }), "tools.pay.evidence", "keep one"},
 		{"showing what is not there", pay(func(r *R) { r.ReviewShows = []string{"supplier", "amnt"} }), "tools.pay.review_shows[1]", "no argument"},
+		{"showing part of an array", pay(func(r *R) { r.ReviewShows = []string{"rows[].id"} }), "tools.pay.review_shows[0]", "name the array"},
 		{"showing something twice", pay(func(r *R) { r.ReviewShows = []string{"supplier", "supplier"} }), "tools.pay.review_shows[1]", "twice"},
 
 		{"postconditions nobody observes", post(func(p *contract.Postconditions) { p.Observer = "" }), "tools.pay.postconditions.observer", "name the server"},
@@ -307,6 +322,37 @@ func TestEveryFaultAtOnce(t *testing.T) {
 	}
 }
 
+// TestFaultsOfDefaultsOnce: a fault of the defaults is one fault, however many
+// tools have the argument.
+func TestFaultsOfDefaultsOnce(t *testing.T) {
+	d := remote("a", contract.Review{Effect: "read"})
+	d.Tools["b"] = contract.Review{Effect: "read"}
+	d.Defaults.WhenAbsent = map[string]any{"x": true}
+	schema := `{"type":"object","properties":{"x":{"type":"string"}}}`
+	_, faults, _ := contract.New(d, toolList(define(t, "a", schema), define(t, "b", schema)))
+	if len(faults) != 1 || faults[0].Field != "defaults.when_absent.x" {
+		t.Errorf("got %v", faults)
+	}
+}
+
+// TestWhenAbsentOfEveryType: what an absent argument means is a value of its type.
+func TestWhenAbsentOfEveryType(t *testing.T) {
+	d, tools := base(t)
+	pay(func(r *contract.Review) {
+		r.Arguments = map[string]contract.Argument{"page": {Long: true}, "path": {Entity: "Path"}, "reason": {Entity: "Doc"}}
+		r.WhenAbsent = map[string]any{
+			"amount": number("-0.05"), "page": number("1"), "urgent": true, "currency": "EUR", "path": "/a", "reason": "d",
+			"other": []any{"a"}, "rows": []any{map[string]any{"id": "x"}}, "filter": map[string]any{"query": "q"}, "a": map[string]any{},
+		}
+	})(&d)
+	c := makeAll(t, d, tools...)["pay"]
+	if got, want := render(c.Arguments), `{a=map[]: {b?: String}, a.b?: String, amount=-0.05: decimal, currency=EUR: String(GBP|EUR), `+
+		`filter=map[query:q]: {query?: String}, free?: opaque, method: String(create|delete), other=[a]: Set<String>, page=1: Long, `+
+		`path=/a: <Path>, reason=d: <Doc>, rows=[map[id:x]]: Set<{id: String}>, state?: String, supplier: String, urgent=true: Bool}`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestEndpoints(t *testing.T) {
 	for _, endpoint := range []string{
 		"https://api.example/mcp/", "https://api.example", "https://api.example:8443/mcp?x=1", "http://localhost:8080/mcp",
@@ -361,6 +407,10 @@ func TestWarnings(t *testing.T) {
 			}},
 		{name: "defaults for nothing", review: contract.Review{Effect: "read"}, field: "defaults.opaque[1]", wanted: `no tool has an argument "bdy"`,
 			change: func(d *contract.Declaration) { d.Defaults.Opaque = []string{"method", "bdy"} }},
+		{name: "a resource line for nothing", review: contract.Review{Effect: "read"}, field: "resources[0]", wanted: `no tool without a resource of its own declares all of its arguments ("method", "repoo")`,
+			change: func(d *contract.Declaration) {
+				d.Resources = []contract.Resource{{Entity: "R", ID: "{method}/{repoo}"}, {Entity: "M", ID: "{method}"}}
+			}},
 		{name: "arguments beside properties", review: contract.Review{Effect: "read"}, field: "tools.t", wanted: `"b" only beside properties`,
 			schema: `{"type":"object","properties":{"a":{"type":"string"}},"anyOf":[{"required":["a"]},{"properties":{"b":{"type":"string"}}}]}`},
 		{name: "narrowing beside properties", review: contract.Review{Effect: "read"},

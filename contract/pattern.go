@@ -10,8 +10,9 @@ import (
 
 // Limits of a pattern.
 const (
-	maxPattern      = 2048 // bytes
-	maxInstructions = 4096 // of its program; a{1,1000} has about a thousand
+	maxPattern         = 2048    // bytes
+	maxInstructions    = 4096    // of its program; a{1,1000} has about a thousand
+	maxAllInstructions = 1 << 16 // of all patterns of a schema, each counted as often as the library compiles it
 )
 
 // pattern is one compiled regular expression of a schema. Matching takes time
@@ -38,6 +39,11 @@ func (v *validator) pattern(text string) (jsonschema.Regexp, error) {
 	}
 	if len(program.Inst) > maxInstructions {
 		return nil, fmt.Errorf("the pattern compiles to more than %d instructions: make its repetitions shorter", maxInstructions)
+	}
+	if v.compiling {
+		if v.instructions += len(program.Inst); v.instructions > maxAllInstructions {
+			return nil, fmt.Errorf("the patterns of the schema compile to more than %d instructions: make their repetitions shorter", maxAllInstructions)
+		}
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {

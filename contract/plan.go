@@ -63,7 +63,6 @@ type binder struct {
 	catalog *catalog
 	root    *Type
 	line    *line
-	own     bool // the tool's own line; else one of the server's
 	array   *argument
 }
 

@@ -13,6 +13,7 @@ type line struct {
 	id       []piece
 	in       map[string][]piece
 	roots    []target.Path
+	applies  bool // some tool declares all of its arguments
 }
 
 // resourceLine checks a resource line whatever the tool is, and returns it, or

@@ -44,6 +44,10 @@ type validator struct {
 	// of its value.
 	unevaluated bool
 	declared    map[string]bool
+	// compiling is set while the schema's own patterns are compiled, and
+	// instructions is the size of their programs so far.
+	compiling    bool
+	instructions int
 }
 
 func newValidators(schema map[string]any) (*validators, error) {
@@ -78,22 +82,32 @@ func (vs *validators) take() *validator {
 	return <-vs.free
 }
 
-// check returns how args break the schema, or nil, and whether the budget was
-// exhausted; then nothing else is known.
+// check says how args break the schema: nil when they don't, and how is not
+// known of those that exhausted the budget.
 func (vs *validators) check(args map[string]any) (broken *jsonschema.ValidationError, exhausted bool) {
 	v := vs.take()
-	// Returned even if the library should panic: the counter starts anew with
-	// each call, and a lost validator would make later calls wait for ever.
-	defer func() { vs.free <- v }()
-	v.left = MaxVisits - 1 // the root is visited by the call itself
-	err := v.schema.Validate(args)
-	if v.left < 0 {
+	defer func() { vs.free <- v }() // also after a panic: each call starts the counter anew
+	return v.check(v.schema, args)
+}
+
+// check checks one value against s, a part of v's schema, with a fresh budget.
+func (v *validator) check(s *jsonschema.Schema, value any) (broken *jsonschema.ValidationError, exhausted bool) {
+	// The one place where panics of the library are contained: arguments come
+	// from strangers, and what it stumbles over is refused, not a crash. (It
+	// does over numbers that canon.Parse did not make.)
+	defer func() {
+		if recover() != nil {
+			broken = &jsonschema.ValidationError{}
+		}
+	}()
+	v.left = MaxVisits - 1 // the first visit is this one
+	err := s.Validate(value)
+	switch broken, known := errors.AsType[*jsonschema.ValidationError](err); {
+	case v.left < 0:
 		return nil, true
-	}
-	if err == nil {
+	case err == nil:
 		return nil, false
-	}
-	if broken, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+	case known:
 		return broken, false
 	}
 	return &jsonschema.ValidationError{}, false
@@ -120,12 +134,10 @@ func (vs *validators) refusal(steps []step, value any) string {
 			return "" // beyond what types are made of
 		}
 	}
-	v.left = MaxVisits - 1
-	err := s.Validate(value)
-	if v.left < 0 {
+	switch broken, exhausted := v.check(s, value); {
+	case exhausted:
 		return "checking it against the tool's schema takes too long"
-	}
-	if broken, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+	case broken != nil:
 		return "the tool's schema refuses it: " + keywordOf(blame(broken))
 	}
 	return ""
@@ -148,7 +160,7 @@ func compile(schema map[string]any) (v *validator, err error) {
 			v, err = nil, fmt.Errorf("inputSchema: the schema library failed on it: %v", p)
 		}
 	}()
-	v = &validator{declared: map[string]bool{}}
+	v = &validator{declared: map[string]bool{}, compiling: true}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(nothing{})
@@ -162,6 +174,7 @@ func compile(schema map[string]any) (v *validator, err error) {
 	if v.schema, err = c.Compile(schemaURL); err != nil {
 		return nil, explain(schema, err)
 	}
+	v.compiling = false
 	return v, nil
 }
 

@@ -214,6 +214,8 @@ func TestBadSchemas(t *testing.T) {
 		{"a patternProperties beyond RE2", `{"type":"object","patternProperties":{"(?!x)":{"type":"string"}}}`, "inputSchema: '(?!x)' is not valid regex"},
 		{"a huge pattern", `{"type":"object","properties":{"a":{"type":"string","pattern":"` + strings.Repeat("a", 3000) + `"}}}`, "longer than 2048 bytes"},
 		{"a pattern that expands", `{"type":"object","properties":{"a":{"type":"string","pattern":"[a-z]{1000}.{1000}x{1000}.{1000}y{1000}"}}}`, "instructions"},
+		{"many patterns that expand", `{"type":"object","properties":{"a":{"anyOf":[` +
+			strings.TrimSuffix(strings.Repeat(`{"pattern":".{1000}"},`, 80), ",") + `]}}}`, "the patterns of the schema compile to more"},
 		{"a property that is no schema", `{"type":"object","properties":{"a":5}}`, "inputSchema/properties/a"},
 		{"too many schemas", `{"type":"object","properties":{"a":{"anyOf":[` + objects + `]}}}`, "more than the 2000"},
 		{"required that is not declared", `{"type":"object","properties":{},"required":["a"]}`, `inputSchema/required names "a"`},

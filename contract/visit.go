@@ -18,6 +18,10 @@ import (
 // product of values and of the schemas that look at them.
 const MaxVisits = 10_000
 
+// regexCost is what it costs to judge a text of format regex, which takes
+// compiling it.
+const regexCost = 500
+
 // errExhausted fails every visit after the budget is exhausted, so that the
 // library unwinds at once. What it makes of such failures (a not turns them
 // round) is never looked at.
@@ -45,6 +49,7 @@ type guard struct {
 	v      *validator
 	format func(any) error // nil: none that is known
 
+	fixed      int // share of the lists that are gone through at each visit
 	inPlace    int // visits of the same value
 	properties int // visits of at most so many members
 	perMember  int // visits of every member
@@ -93,6 +98,19 @@ func (g *guard) count(s *jsonschema.Schema) {
 		len(s.AllOf) + len(s.AnyOf) + len(s.OneOf) + len(s.DependentSchemas) + len(s.Dependencies)
 	if s.DynamicRef != nil {
 		g.inPlace++
+	}
+	g.fixed = len(s.Required) + len(s.DependentRequired)
+	for _, names := range s.DependentRequired {
+		g.fixed += len(names)
+	}
+	for _, dep := range s.Dependencies {
+		if names, ok := dep.([]string); ok {
+			g.fixed += len(names)
+		}
+	}
+	g.fixed /= 16
+	if s.Format != nil && s.Format.Name == "regex" {
+		g.fixed += regexCost
 	}
 	g.properties = len(s.Properties)
 	g.perMember = len(s.PatternProperties) + one(s.PropertyNames, s.UnevaluatedProperties)
@@ -198,7 +216,7 @@ func (g *guard) visit(value any) error {
 // cost is what a visit of value costs beyond itself: the visits that it makes,
 // and a share for going through large values.
 func (g *guard) cost(value any) int {
-	cost, size := g.inPlace, 0
+	cost, size := g.fixed+g.inPlace, 0
 	switch value := value.(type) {
 	case map[string]any:
 		size = len(value)

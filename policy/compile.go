@@ -22,7 +22,10 @@ func Compile(s *Schema, known EntitySet, sources []Source) (*Set, writ.Faults) {
 	if known == nil {
 		known = noEntities{}
 	}
-	c := &compiler{schema: s, known: known, cutter: newCutter(s), ids: map[string]*entry{}, suggestions: map[types.EntityUID]string{}}
+	c := &compiler{
+		schema: s, known: known, cutter: newCutter(s), ids: map[string]*entry{}, suggestions: map[types.EntityUID]string{},
+		memo: map[string]any{},
+	}
 	sources = slices.Clone(sources)
 	slices.SortStableFunc(sources, func(a, b Source) int { return strings.Compare(a.File, b.File) })
 	for i, src := range sources {
@@ -62,6 +65,7 @@ type compiler struct {
 	entries []*entry
 	ids     map[string]*entry
 	faults  writ.Faults
+	memo    map[string]any // of the lints
 	// suggestions holds what suggest has found out.
 	suggestions map[types.EntityUID]string
 }
@@ -135,7 +139,7 @@ func (c *compiler) check(e *entry, ids map[string]bool) {
 	in := lintInput{
 		policy: p.ast, ref: p.PolicyRef, source: e.source, text: p.Text, offset: e.offset,
 		annotations: e.annotations, actions: actions, schema: c.schema,
-		known: c.known, supplied: c.schema.supplied, policies: ids,
+		known: c.known, supplied: c.schema.supplied, policies: ids, memo: c.memo,
 	}
 	if len(actions) == 0 {
 		p.Inactive = true

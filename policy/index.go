@@ -22,7 +22,13 @@ type index struct {
 	// actions holds the shelves of every known action. An unknown action has
 	// none, so that nothing permits it.
 	actions map[types.EntityUID][]*shelf
+	// entities numbers, from 1, the entities that principal and resource
+	// scopes name.
+	entities map[types.EntityUID]entityNumber
 }
+
+// entityNumber stands for an entity that a scope names. Zero stands for none.
+type entityNumber int32
 
 // A shelf holds the policies whose action scope names one thing, forbids and
 // permits apart.
@@ -43,8 +49,8 @@ type drawer struct {
 
 // scopeKey is the part of a policy's scope by which a drawer finds it.
 type scopeKey struct {
-	kind scopeKind
-	uid  types.EntityUID
+	kind   scopeKind
+	entity entityNumber
 }
 
 type scopeKind uint8
@@ -105,8 +111,13 @@ func actionKeys(action types.EntityUID, groups []types.EntityUID, open bool) []s
 // action with the groups that it is in, directly or not; open says which
 // actions the open action scope covers.
 func newIndex(policies []*Policy, groups map[types.EntityUID][]types.EntityUID, open func(types.EntityUID) bool) *index {
+	x := &index{
+		actions:  make(map[types.EntityUID][]*shelf, len(groups)),
+		entities: map[types.EntityUID]entityNumber{},
+	}
 	shelves := map[shelfKey]*shelf{}
 	for _, p := range policies {
+		p.principal, p.resource = x.number(p.ast.Principal), x.number(p.ast.Resource)
 		for _, key := range shelfKeys(p.ast.Action) {
 			s := shelves[key]
 			if s == nil {
@@ -126,7 +137,6 @@ func newIndex(policies []*Policy, groups map[types.EntityUID][]types.EntityUID, 
 		s.forbids.arrange()
 		s.permits.arrange()
 	}
-	x := &index{actions: make(map[types.EntityUID][]*shelf, len(groups))}
 	for action, in := range groups {
 		var list []*shelf
 		for _, key := range actionKeys(action, in, open(action)) {
@@ -139,6 +149,28 @@ func newIndex(policies []*Policy, groups map[types.EntityUID][]types.EntityUID, 
 	return x
 }
 
+// number returns the number of the entity that a principal or resource scope
+// names.
+func (x *index) number(scope ast.IsScopeNode) entityNumber {
+	var uid types.EntityUID
+	switch scope := scope.(type) {
+	case ast.ScopeTypeEq:
+		uid = scope.Entity
+	case ast.ScopeTypeIn:
+		uid = scope.Entity
+	case ast.ScopeTypeIsIn:
+		uid = scope.Entity
+	default:
+		return 0
+	}
+	n, ok := x.entities[uid]
+	if !ok {
+		n = entityNumber(len(x.entities) + 1)
+		x.entities[uid] = n
+	}
+	return n
+}
+
 // arrange decides how each policy of the drawer is found: under the rarer of
 // its keys, or by looking at it.
 func (d *drawer) arrange() {
@@ -148,13 +180,13 @@ func (d *drawer) arrange() {
 	}
 	count := map[scopeKey]int{}
 	for _, p := range d.all {
-		for _, key := range scopeKeys(p.ast) {
+		for _, key := range scopeKeys(p) {
 			count[key]++
 		}
 	}
 	d.open, d.keyed = nil, map[scopeKey][]*Policy{}
 	for _, p := range d.all {
-		keys := scopeKeys(p.ast)
+		keys := scopeKeys(p)
 		if len(keys) == 0 {
 			d.open = append(d.open, p)
 			continue
@@ -168,23 +200,19 @@ func (d *drawer) arrange() {
 }
 
 // scopeKeys lists the keys under which a policy can be found.
-func scopeKeys(p *ast.Policy) []scopeKey {
+func scopeKeys(p *Policy) []scopeKey {
 	var out []scopeKey
-	switch scope := p.Principal.(type) {
+	switch p.ast.Principal.(type) {
 	case ast.ScopeTypeEq:
-		out = append(out, scopeKey{principalEquals, scope.Entity})
-	case ast.ScopeTypeIn:
-		out = append(out, scopeKey{principalIn, scope.Entity})
-	case ast.ScopeTypeIsIn:
-		out = append(out, scopeKey{principalIn, scope.Entity})
+		out = append(out, scopeKey{principalEquals, p.principal})
+	case ast.ScopeTypeIn, ast.ScopeTypeIsIn:
+		out = append(out, scopeKey{principalIn, p.principal})
 	}
-	switch scope := p.Resource.(type) {
+	switch p.ast.Resource.(type) {
 	case ast.ScopeTypeEq:
-		out = append(out, scopeKey{resourceEquals, scope.Entity})
-	case ast.ScopeTypeIn:
-		out = append(out, scopeKey{resourceIn, scope.Entity})
-	case ast.ScopeTypeIsIn:
-		out = append(out, scopeKey{resourceIn, scope.Entity})
+		out = append(out, scopeKey{resourceEquals, p.resource})
+	case ast.ScopeTypeIn, ast.ScopeTypeIsIn:
+		out = append(out, scopeKey{resourceIn, p.resource})
 	}
 	return out
 }
@@ -192,23 +220,20 @@ func scopeKeys(p *ast.Policy) []scopeKey {
 // collect appends to dst the policies of the drawer whose scope is true.
 func (d *drawer) collect(dst []*Policy, r *request) []*Policy {
 	dst = r.matching(dst, d.open)
-	if d.keyed == nil {
-		return dst
-	}
 	if d.has[principalEquals] {
-		dst = r.matching(dst, d.keyed[scopeKey{principalEquals, r.principal.uid}])
+		dst = r.matching(dst, d.keyed[scopeKey{principalEquals, r.principal.number}])
 	}
 	if d.has[resourceEquals] {
-		dst = r.matching(dst, d.keyed[scopeKey{resourceEquals, r.resource.uid}])
+		dst = r.matching(dst, d.keyed[scopeKey{resourceEquals, r.resource.number}])
 	}
 	if d.has[principalIn] {
-		for _, uid := range r.principal.ancestors(r.entities) {
-			dst = r.matching(dst, d.keyed[scopeKey{principalIn, uid}])
+		for _, n := range r.ancestors(&r.principal) {
+			dst = r.matching(dst, d.keyed[scopeKey{principalIn, n}])
 		}
 	}
 	if d.has[resourceIn] {
-		for _, uid := range r.resource.ancestors(r.entities) {
-			dst = r.matching(dst, d.keyed[scopeKey{resourceIn, uid}])
+		for _, n := range r.ancestors(&r.resource) {
+			dst = r.matching(dst, d.keyed[scopeKey{resourceIn, n}])
 		}
 	}
 	return dst
@@ -223,10 +248,34 @@ func inOrder(policies []*Policy) []*Policy {
 	return slices.Compact(policies)
 }
 
-// request is what a drawer is searched with.
+// request is what an index is searched with.
 type request struct {
-	principal, resource lineage
+	index               *index
 	entities            types.EntityGetter
+	principal, resource lineage
+}
+
+// lineage is an entity and, once somebody asks, its ancestors.
+type lineage struct {
+	uid    types.EntityUID
+	number entityNumber
+	// within are the entities that the entity is in, itself included, as far
+	// as scopes name them.
+	within []entityNumber
+	looked bool // within is there
+}
+
+// request prepares a search of the index.
+func (x *index) request(q *Query) request {
+	r := request{
+		index: x, entities: q.Entities,
+		principal: lineage{uid: q.Principal, number: x.entities[q.Principal]},
+		resource:  lineage{uid: q.Resource, number: x.entities[q.Resource]},
+	}
+	if r.entities == nil {
+		r.entities = types.EntityMap(nil)
+	}
+	return r
 }
 
 // matching appends to dst those of policies whose principal and resource
@@ -234,64 +283,65 @@ type request struct {
 // every policy.
 func (r *request) matching(dst, policies []*Policy) []*Policy {
 	for _, p := range policies {
-		if r.principal.holds(p.ast.Principal, r.entities) && r.resource.holds(p.ast.Resource, r.entities) {
+		if r.holds(p.ast.Principal, p.principal, &r.principal) && r.holds(p.ast.Resource, p.resource, &r.resource) {
 			dst = append(dst, p)
 		}
 	}
 	return dst
 }
 
-// lineage is an entity and, once somebody asks, its ancestors.
-type lineage struct {
-	uid   types.EntityUID
-	known []types.EntityUID
-}
-
-// holds reports whether a principal or resource scope is true of the entity.
-func (l *lineage) holds(scope ast.IsScopeNode, entities types.EntityGetter) bool {
+// holds reports whether a principal or resource scope, which names entity n,
+// is true of l.
+func (r *request) holds(scope ast.IsScopeNode, n entityNumber, l *lineage) bool {
 	switch scope := scope.(type) {
 	case ast.ScopeTypeAll:
 		return true
 	case ast.ScopeTypeEq:
-		return scope.Entity == l.uid
+		return n == l.number
 	case ast.ScopeTypeIs:
 		return scope.Type == l.uid.Type
 	case ast.ScopeTypeIn:
-		return slices.Contains(l.ancestors(entities), scope.Entity)
+		return slices.Contains(r.ancestors(l), n)
 	case ast.ScopeTypeIsIn:
-		return scope.Type == l.uid.Type && slices.Contains(l.ancestors(entities), scope.Entity)
+		return scope.Type == l.uid.Type && slices.Contains(r.ancestors(l), n)
 	}
-	return true // a scope of a kind that isn't known here: let Cedar see
+	return true // a kind of scope that isn't known here: Cedar sees to it
 }
 
-// ancestors returns the entity and everything that it is in: what Cedar's
-// `in` is true of.
-func (l *lineage) ancestors(entities types.EntityGetter) []types.EntityUID {
-	if l.known != nil {
-		return l.known
+// ancestors returns everything that the entity is in, itself included, as
+// far as scopes name it: what Cedar's `in` is true of.
+func (r *request) ancestors(l *lineage) []entityNumber {
+	if l.looked {
+		return l.within
 	}
-	out := append(make([]types.EntityUID, 0, 16), l.uid)
-	var seen map[types.EntityUID]bool // of out, once an ancestor has parents of its own
-	for i := 0; i < len(out); i++ {
-		e, ok := entities.Get(out[i])
+	var few [16]types.EntityUID
+	all := append(few[:0], l.uid)
+	var seen map[types.EntityUID]bool // of all, once an ancestor has parents of its own
+	for i := 0; i < len(all); i++ {
+		e, ok := r.entities.Get(all[i])
 		if !ok || e.Parents.Len() == 0 {
 			continue
 		}
 		if i > 0 && seen == nil {
-			seen = make(map[types.EntityUID]bool, len(out))
-			for _, uid := range out {
+			seen = make(map[types.EntityUID]bool, len(all))
+			for _, uid := range all {
 				seen[uid] = true
 			}
 		}
 		for parent := range e.Parents.All() {
 			if i == 0 && parent != l.uid || i > 0 && !seen[parent] {
-				out = append(out, parent)
+				all = append(all, parent)
 				if seen != nil {
 					seen[parent] = true
 				}
 			}
 		}
 	}
-	l.known = out
-	return out
+	for _, uid := range all {
+		if n := r.index.entities[uid]; n != 0 {
+			l.within = append(l.within, n)
+		}
+	}
+	l.looked = true
+	return l.within
 }

@@ -50,7 +50,7 @@ func (x *index) judge(q Query) Verdict {
 	if len(shelves) == 0 {
 		return Verdict{}
 	}
-	r := q.request()
+	r := x.request(&q)
 	candidates := make([]*Policy, 0, 16)
 	for _, s := range shelves {
 		candidates = s.forbids.collect(candidates, &r)
@@ -65,15 +65,6 @@ func (x *index) judge(q Query) Verdict {
 	}
 	v.Permits, v.PermitErrors = evaluate(inOrder(candidates), q)
 	return v
-}
-
-// request prepares a search of the index.
-func (q *Query) request() request {
-	entities := q.Entities
-	if entities == nil {
-		entities = types.EntityMap(nil)
-	}
-	return request{principal: lineage{uid: q.Principal}, resource: lineage{uid: q.Resource}, entities: entities}
 }
 
 // candidates are policies of one effect, in order.
@@ -173,13 +164,13 @@ func (x *index) nearest(q Query) []Near {
 	for _, s := range x.actions[q.Action] {
 		permits = append(permits, s.permits.all...)
 	}
-	r := q.request()
+	r := x.request(&q)
 	near := make([]Near, 0, len(permits))
 	for _, p := range inOrder(permits) {
 		near = append(near, Near{
 			Policy:    p,
-			Principal: r.principal.holds(p.ast.Principal, r.entities),
-			Resource:  r.resource.holds(p.ast.Resource, r.entities),
+			Principal: r.holds(p.ast.Principal, p.principal, &r.principal),
+			Resource:  r.holds(p.ast.Resource, p.resource, &r.resource),
 		})
 	}
 	closest := func(a, b Near) int { return cmp.Compare(b.score(), a.score()) }

@@ -44,9 +44,10 @@ func (c *checker) lints() writ.Faults {
 	return slices.Concat(out, c.names(spelt), c.constants(explained))
 }
 
-// placeOf returns where a note about e belongs.
+// placeOf returns where a note belongs.
 func (c *checker) placeOf(n *note) int {
-	if _, ok := n.e.node.(ast.NodeTypeLike); ok && (n.topic == topicEnum || n.topic == topicCase) {
+	switch n.e.node.(type) {
+	case ast.NodeTypeLike, ast.NodeTypeIs, ast.NodeTypeIsIn: // the pattern or the type
 		return n.e.name
 	}
 	return n.e.at
@@ -95,6 +96,9 @@ func (c *checker) lintMessage(n *note) string {
 		}
 		return wrongCase(list(words))
 	case topicNever:
+		if len(n.owners) > 0 {
+			return noTags(slices.Sorted(maps.Keys(n.owners))...)
+		}
 		return n.message
 	}
 	return ""

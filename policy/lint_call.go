@@ -182,7 +182,9 @@ func (c *checker) getTag(e *expr, args []typ, g guards) typ {
 		return typ{}
 	}
 	tags := c.in.schema.whole.Entities[et].Tags
-	if tags != nil && !g.has(guardKey(e.args[0], "\x00"+e.args[1].text())) {
+	if tags == nil {
+		c.note(topicTag, e, noTags(string(et)))
+	} else if !g.has(guardKey(e.args[0], "\x00"+e.args[1].text())) {
 		c.note(topicTag, e, fmt.Sprintf("the tag may be absent: write `%s.hasTag(%s) && …`", e.args[0].text(), e.args[1].text()))
 	}
 	return typ{t: tags}

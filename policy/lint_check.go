@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 
@@ -92,7 +93,7 @@ func check(in lintInput) *checker {
 	l := locate(in.policy, in.source, in.text, in.offset)
 	c := &checker{
 		in: in, located: l,
-		classes: classes(in.schema, l, in.actions),
+		classes: classes(&in, l),
 		parents: map[*expr]*expr{}, reached: map[*expr]int{}, inside: map[*expr]map[*class]bool{},
 		byKey:  map[noteKey]*note{},
 		bodies: make([]bodyTruth, len(l.conditions)),
@@ -429,6 +430,10 @@ func (c *checker) hasTag(e *expr, g guards) (typ, guards) {
 	owner, _ := c.typeOf(e.args[0], g)
 	tag, _ := c.typeOf(e.args[1], g)
 	c.wantTags(e, owner, tag)
+	if et, ok := owner.entity(); ok && c.in.schema.whole.Entities[et].Tags == nil {
+		c.note(topicNever, e, "").owners[string(et)] = true
+		return boolType(alwaysFalse), g
+	}
 	return boolType(either), g.with(guardKey(e.args[0], "\x00"+e.args[1].text()))
 }
 
@@ -437,14 +442,13 @@ func (c *checker) wantTags(e *expr, owner, tag typ) {
 	if tag.known() && !sameType(tag.t, stringType.t) {
 		c.note(topicOperand, e.args[1], "a tag's name is text, and "+c.named(e.args[1])+" is "+describe(tag.t))
 	}
-	et, ok := owner.entity()
-	switch {
-	case !owner.known():
-	case !ok:
+	if _, ok := owner.entity(); owner.known() && !ok {
 		c.note(topicOperand, e, "entities have tags, and "+c.named(e.args[0])+" is "+describe(owner.t))
-	case c.in.schema.whole.Entities[et].Tags == nil:
-		c.note(topicTag, e, "entities of type "+string(et)+" have no tags: declare `entity "+string(et)+" tags String;` in schema.cedarschema")
 	}
+}
+
+func noTags(of ...string) string {
+	return fmt.Sprintf("entities of type %s have no tags: declare `entity %s tags String;` in schema.cedarschema", list(of), of[0])
 }
 
 // wantBool notes a condition or operand that is no Bool.

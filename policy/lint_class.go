@@ -23,20 +23,46 @@ type class struct {
 }
 
 // classes parts the actions of a policy's scope.
-func classes(s *Schema, l *located, actions []types.EntityUID) []*class {
+func classes(in *lintInput, l *located) []*class {
 	r := &readPaths{paths: map[string][]string{}}
 	for _, c := range l.conditions {
 		r.visit(c.body)
 	}
 	paths := slices.Sorted(maps.Keys(r.paths))
+	var key strings.Builder
+	fmt.Fprintf(&key, "classes %t", r.whole || r.action)
+	for _, shelf := range shelfKeys(in.policy.Action) {
+		key.WriteString("\n" + shelf.String())
+	}
+	for _, path := range paths {
+		key.WriteString("\n" + path)
+	}
+	return remember(in, key.String(), func() []*class { return r.part(in.schema, in.actions, paths) })
+}
+
+// remember returns what make makes, or what it made for an earlier policy.
+func remember[T any](in *lintInput, key string, make func() T) T {
+	if known, ok := in.memo[key].(T); ok {
+		return known
+	}
+	made := make()
+	if in.memo != nil {
+		in.memo[key] = made
+	}
+	return made
+}
+
+// part parts actions into classes.
+func (r *readPaths) part(s *Schema, actions []types.EntityUID, paths []string) []*class {
 	var out []*class
 	index := map[string]*class{}
+	var b strings.Builder
 	for _, uid := range actions {
 		applies, c := s.whole.Actions[uid].AppliesTo, s.contract(uid)
 		if applies == nil || c == nil {
 			continue
 		}
-		var b strings.Builder
+		b.Reset()
 		if r.whole || r.action {
 			b.WriteString(string(uid.ID))
 		}

@@ -51,7 +51,7 @@ func settled(b bool) possible { return possible{b, !b} }
 
 // formula evaluates conditions with one argument being there, or not.
 type formula struct {
-	path []string // of the argument, from context
+	path []string // of the argument, from context; nil: of none
 	has  bool
 	// atom returns what is possible of anything else.
 	atom func(*expr) possible
@@ -94,10 +94,11 @@ func (f *formula) of(e *expr) possible {
 		}
 	case ast.NodeTypeHas:
 		path := contextPath(e)
-		if len(path) > 0 && len(path) < len(f.path) && slices.Equal(path, f.path[:len(path)]) {
+		switch n := len(path); {
+		case n == 0 || n > len(f.path) || !slices.Equal(path, f.path[:n]):
+		case n < len(f.path):
 			return settled(true) // without what holds it, the argument is another's concern
-		}
-		if slices.Equal(path, f.path) {
+		default:
 			return settled(f.has)
 		}
 	}

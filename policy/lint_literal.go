@@ -127,6 +127,12 @@ func (c *checker) name(uid types.EntityUID, at int) writ.Faults {
 		}
 		return nil
 	}
+	if c.in.known.Has(uid) {
+		return nil
+	}
+	if _, ok := s.Static(uid); ok {
+		return nil
+	}
 	ids, complete := c.ids(uid.Type)
 	if !complete || slices.Contains(ids, string(uid.ID)) {
 		return nil

@@ -28,11 +28,8 @@ func (c *checker) operation(e *expr, args []typ, g guards) typ {
 	case ast.NodeTypeIs:
 		return boolType(c.is(e, args[0], n.EntityType))
 	case ast.NodeTypeIsIn:
-		is := c.is(e, args[0], n.EntityType)
-		if is == alwaysFalse {
-			return boolType(is)
-		}
-		return boolType(either)
+		c.isIn(e, args, n.EntityType)
+		return boolType(either) // the validator settles no `is … in`
 	case ast.NodeTypeLike:
 		c.like(e, args[0], n.Value)
 		return boolType(either)
@@ -57,6 +54,11 @@ func (c *checker) equal(e *expr, args []typ) truth {
 	if !a.known() || !b.known() {
 		return either
 	}
+	left, isLeft := e.args[0].node.(ast.NodeValue)
+	right, isRight := e.args[1].node.(ast.NodeValue)
+	if isLeft && isRight { // of whatever types: the validator settles these first
+		return truthOf(left.Value.Equal(right.Value))
+	}
 	if !sameType(a.t, b.t) {
 		c.note(topicComparison, e, c.mismatch(e, a, b))
 		return either
@@ -70,11 +72,6 @@ func (c *checker) equal(e *expr, args []typ) truth {
 		return alwaysFalse
 	case e.args[0].text() == e.args[1].text() && isVariable(e.args[0]):
 		return alwaysTrue
-	}
-	left, isLeft := e.args[0].node.(ast.NodeValue)
-	right, isRight := e.args[1].node.(ast.NodeValue)
-	if isLeft && isRight {
-		return truthOf(left.Value.Equal(right.Value))
 	}
 	c.allowed(e.args[0], b)
 	c.allowed(e.args[1], a)
@@ -259,10 +256,6 @@ func elements(e *expr) []*expr {
 
 // is types `is` and returns what it always is.
 func (c *checker) is(e *expr, arg typ, want types.EntityType) truth {
-	if !c.in.schema.declaredType(want) {
-		c.note(topicType, e, string(want))
-		return either
-	}
 	et, ok := arg.entity()
 	switch {
 	case !arg.known():
@@ -270,8 +263,32 @@ func (c *checker) is(e *expr, arg typ, want types.EntityType) truth {
 	case !ok:
 		c.note(topicOperand, e, fmt.Sprintf("`is` asks for an entity's type, and %s is %s", c.named(e.args[0]), describe(arg.t)))
 		return either
+	case !c.in.schema.declaredType(want):
+		c.note(topicNever, e, unknownEntityType(c.in.schema, string(want)))
 	}
 	return truthOf(et == want)
+}
+
+// isIn types `is … in`.
+func (c *checker) isIn(e *expr, args []typ, want types.EntityType) {
+	is := c.is(e, args[0], want)
+	group, isEntity := args[1].entity()
+	if elem, isSet := args[1].elem(); isSet {
+		if group, isEntity = elem.entity(); !elem.known() {
+			return
+		}
+	}
+	switch {
+	case !args[1].known():
+	case !isEntity:
+		c.note(topicOperand, e, fmt.Sprintf("`in` asks whether an entity is in another, and %s is %s", c.named(e.args[1]), describe(args[1].t)))
+	case !c.in.schema.declaredType(want):
+	case is == alwaysFalse:
+		et, _ := args[0].entity()
+		c.note(topicNever, e, fmt.Sprintf("%s is %s and never %s", c.named(e.args[0]), article(string(et)), article(string(want))))
+	case !c.in.schema.mayBeIn(want, group):
+		c.note(topicNever, e, fmt.Sprintf("%s is never in %s", article(string(want)), article(string(group))))
+	}
 }
 
 // like types `like`.

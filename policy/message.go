@@ -32,9 +32,24 @@ func explain(in lintInput, err error) writ.Faults {
 		if t, known := topicOf(message); known && told[t] || len(out.Errors()) > 0 && isScopeMessage(message) {
 			continue
 		}
-		out = append(out, c.located.fault(c.quoted(message), "Cedar's validator: "+message))
+		out = append(out, c.located.fault(c.quoted(message), c.translate(message)))
 	}
 	return append(out, c.lints()...).Sort()
+}
+
+// translate says in our words what the validator says of expressions that are
+// never evaluated; anything else it leaves as it is.
+func (c *checker) translate(message string) string {
+	if name, _, ok := cutWords(message, "unrecognized entity type `", "`"); ok {
+		return unknownEntityType(c.in.schema, name)
+	}
+	if name, _, ok := cutWords(message, "unrecognized action `", "`"); ok {
+		var uid types.EntityUID
+		if err := uid.UnmarshalCedar([]byte(name)); err == nil {
+			return c.unknownAction(uid)
+		}
+	}
+	return "Cedar's validator: " + message
 }
 
 // mistakes reports what Cedar's validator refuses too.
@@ -56,7 +71,7 @@ func (c *checker) mistakes() writ.Faults {
 		case topicOperand, topicComparison, topicLiteral, topicCall, topicTag, topicSet:
 			out = append(out, c.located.fault(n.e.at, n.message))
 		case topicType:
-			out = append(out, c.located.fault(c.typePlace(n.e), c.unknownType(n.e)))
+			out = append(out, c.located.fault(n.e.at, c.unknownType(n.e)))
 		case topicUndeclared, topicEnum, topicCase, topicNever:
 		}
 	}
@@ -72,31 +87,14 @@ func (c *checker) mistakes() writ.Faults {
 	return out
 }
 
-// typePlace returns where e names a type.
-func (c *checker) typePlace(e *expr) int {
-	switch e.node.(type) {
-	case ast.NodeTypeIs, ast.NodeTypeIsIn:
-		return e.name
-	}
-	return e.at
-}
-
-// unknownType is about an entity type or action that isn't there.
+// unknownType is about an entity literal whose type, or action, isn't there.
 func (c *checker) unknownType(e *expr) string {
-	name := ""
-	switch n := e.node.(type) {
-	case ast.NodeTypeIs:
-		name = string(n.EntityType)
-	case ast.NodeTypeIsIn:
-		name = string(n.EntityType)
-	case ast.NodeValue:
-		uid, _ := n.Value.(types.EntityUID)
-		if uid.Type == typeAction {
-			return c.unknownAction(uid)
-		}
-		name = string(uid.Type)
+	literal, _ := e.node.(ast.NodeValue)
+	uid, _ := literal.Value.(types.EntityUID)
+	if uid.Type == typeAction {
+		return c.unknownAction(uid)
 	}
-	return unknownEntityType(c.in.schema, name)
+	return unknownEntityType(c.in.schema, string(uid.Type))
 }
 
 func unknownEntityType(s *Schema, name string) string {

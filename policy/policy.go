@@ -41,6 +41,9 @@ type Policy struct {
 	// ordinal is the policy's rank in order of file and position.
 	ordinal int
 	ast     *ast.Policy
+	// principal and resource number the entities that the policy's scopes
+	// name. The index sets them.
+	principal, resource entityNumber
 	// eval is the policy without its action scope, which the index has
 	// already applied.
 	eval *cedar.Policy

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/cedar-policy/cedar-go/types"
 	cedarschema "github.com/cedar-policy/cedar-go/x/exp/schema"
@@ -155,7 +156,7 @@ func (b *schemaBuilder) issuerTypes(t Types) {
 func (b *schemaBuilder) contract(c *contract.Contract) {
 	base := c.ID()
 	if b.s.contracts[actionUID("approve:"+base)] != nil {
-		b.fault(serverFile(c), "tools."+c.Tool.Name, "tool %s is declared twice", base)
+		b.fault(serverFile(c), member("tools", c.Tool.Name), "tool %s is declared twice", base)
 		return
 	}
 	resources, arguments, element := b.resources(c), b.argumentTypes(c, c.Arguments, "arguments"), b.argumentTypes(c, c.Element, "element")
@@ -213,11 +214,11 @@ func (b *schemaBuilder) resources(c *contract.Contract) []schemaast.EntityTypeRe
 		return []schemaast.EntityTypeRef{tool}
 	}
 	for _, parent := range slices.Sorted(maps.Keys(c.Resource.In)) {
-		if y.entityType(types.EntityType(parent), "in."+parent) == nil {
+		if y.entityType(types.EntityType(parent), "in") == nil {
 			continue
 		}
 		if !slices.Contains(b.ast.Entities[schemaast.Ident(target)].ParentTypes, schemaast.EntityTypeRef(parent)) {
-			y.report("in."+parent, fmt.Sprintf("a %s is never in a %s: declare `entity %s in [%s]` in schema.cedarschema", target, parent, target, parent))
+			y.report("in", fmt.Sprintf("is in %s, and no %s can be: declare `entity %s in [%s]` in schema.cedarschema", parent, target, target, parent))
 		}
 	}
 	if absent {
@@ -231,9 +232,9 @@ func (b *schemaBuilder) typer(c *contract.Contract, what string) *typer {
 	return &typer{
 		declared: b.declared,
 		report: func(path, message string) {
-			field := "tools." + c.Tool.Name + "." + what
+			field := member("tools", c.Tool.Name) + "." + what
 			if path != "" {
-				field += "." + path
+				field = member(field, path)
 			}
 			subject := "the resource of " + c.ID()
 			if what != "resource" {
@@ -246,4 +247,15 @@ func (b *schemaBuilder) typer(c *contract.Contract, what string) *typer {
 
 func (b *schemaBuilder) fault(file, field, format string, args ...any) {
 	b.faults = append(b.faults, writ.Fault{File: file, Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// member returns the field path of a named member, as package contract writes
+// it: a name that isn't plain is quoted.
+func member(parent, name string) string {
+	for _, c := range []byte(name) {
+		if !isWordByte(c) && c != '-' {
+			return parent + "[" + strconv.Quote(name) + "]"
+		}
+	}
+	return parent + "." + name
 }

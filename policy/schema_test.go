@@ -212,7 +212,7 @@ func TestSchemaFaults(t *testing.T) {
 		}, []string{"servers/github.yaml: tools.label_write.resource: the resource of github/label_write names entity type Repository"}},
 		{"target in nothing", func(in *policy.Types) {
 			in.Schema.Text = []byte(strings.ReplaceAll(ownSchema, "Repository in [Org]", "Repository"))
-		}, []string{"servers/github.yaml: tools.label_write.resource.in.Org: the resource of github/label_write a Repository is never in a Org"}},
+		}, []string{"servers/github.yaml: tools.label_write.resource.in: the resource of github/label_write is in Org, and no Repository can be"}},
 		{"tool twice", func(in *policy.Types) { in.Contracts = append(in.Contracts, in.Contracts[0]) },
 			[]string{"servers/payments.yaml: tools.create_payment: tool payments/create_payment is declared twice"}},
 	} {

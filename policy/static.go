@@ -49,7 +49,7 @@ func (b *schemaBuilder) finish(whole *resolved.Schema, contracts []*contract.Con
 			s.static[uid] = types.Entity{UID: uid}
 		}
 	}
-	shareTypes(whole)
+	s.shareTypes()
 	return s
 }
 
@@ -114,20 +114,25 @@ func (s *Schema) Static(uid types.EntityUID) (types.Entity, bool) {
 }
 
 // shareTypes makes the actions' contexts share the types that they have in
-// common. Resolving made a copy of each for every action.
-func shareTypes(whole *resolved.Schema) {
-	var first resolved.RecordType
-	for _, action := range whole.Actions {
-		if action.AppliesTo == nil {
-			continue
+// common: all of them, but for arguments and element, which those of one
+// contract share. Resolving made a copy of each for every action.
+func (s *Schema) shareTypes() {
+	var common resolved.RecordType
+	own := map[*contract.Contract]resolved.RecordType{}
+	for uid, c := range s.contracts {
+		context := s.whole.Actions[uid].AppliesTo.Context
+		if common == nil {
+			common = context
 		}
-		context := action.AppliesTo.Context
-		if first == nil {
-			first = context
-			continue
+		if own[c] == nil {
+			own[c] = context
 		}
 		for name := range context {
-			if attribute, ok := first[name]; ok && name != "arguments" && name != "element" {
+			from := common
+			if name == "arguments" || name == "element" {
+				from = own[c]
+			}
+			if attribute, ok := from[name]; ok {
 				context[name] = attribute
 			}
 		}

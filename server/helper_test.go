@@ -109,7 +109,7 @@ var (
 )
 
 // config returns a working configuration around d.
-func config(t *testing.T, d *decider) server.Config {
+func config(t testing.TB, d *decider) server.Config {
 	t.Helper()
 	credentials, err := server.NewCredentials(filepath.Join(t.TempDir(), "credentials"))
 	if err != nil {
@@ -123,14 +123,14 @@ func config(t *testing.T, d *decider) server.Config {
 }
 
 // open runs a server over bufconn; change alters its configuration.
-func open(t *testing.T, d *decider, change func(*server.Config)) *house {
+func open(t testing.TB, d *decider, change func(*server.Config)) *house {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	return openOn(t, d, change, listener, func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
 }
 
 // openTCP runs a server on the loopback interface.
-func openTCP(t *testing.T, d *decider, change func(*server.Config)) *house {
+func openTCP(t testing.TB, d *decider, change func(*server.Config)) *house {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -144,7 +144,7 @@ func openTCP(t *testing.T, d *decider, change func(*server.Config)) *house {
 	return h
 }
 
-func openOn(t *testing.T, d *decider, change func(*server.Config), listener net.Listener, dial func(context.Context, string) (net.Conn, error)) *house {
+func openOn(t testing.TB, d *decider, change func(*server.Config), listener net.Listener, dial func(context.Context, string) (net.Conn, error)) *house {
 	t.Helper()
 	h := &house{decider: d, log: &buffer{}, served: make(chan error, 1)}
 	cfg := config(t, d)
@@ -177,7 +177,7 @@ func openOn(t *testing.T, d *decider, change func(*server.Config), listener net.
 	return h
 }
 
-func secret(t *testing.T, dir, name string) string {
+func secret(t testing.TB, dir, name string) string {
 	t.Helper()
 	s, err := server.ReadSecret(dir, name)
 	if err != nil {
@@ -187,7 +187,7 @@ func secret(t *testing.T, dir, name string) string {
 }
 
 // as returns a context that carries a bearer secret and ends in time.
-func as(t *testing.T, secret string) context.Context {
+func as(t testing.TB, secret string) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	t.Cleanup(cancel)
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+secret)

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/writ-pdp/writ/bundle"
+	"github.com/writ-pdp/writ/examples"
+)
+
+// loadBundle reads and builds the bundle in dir; where dir is empty, the one
+// that comes with Writ. Faults go to standard error, each with its place.
+func loadBundle(c *console, dir string) (*bundle.Bundle, error) {
+	files, err := readBundle(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, faults := bundle.Build(files)
+	for _, f := range faults {
+		fmt.Fprintln(c.err, f)
+	}
+	if b == nil {
+		return nil, fmt.Errorf("the bundle %s has faults and was not loaded", place(dir))
+	}
+	return b, nil
+}
+
+func readBundle(dir string) ([]bundle.File, error) {
+	if dir != "" {
+		return bundle.ReadDir(dir)
+	}
+	return embedded(examples.Lab())
+}
+
+// embedded reads a bundle that is part of this program.
+func embedded(fsys fs.FS) ([]bundle.File, error) {
+	var files []bundle.File
+	err := fs.WalkDir(fsys, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(fsys, path)
+		files = append(files, bundle.File{Name: path, Data: data})
+		return err
+	})
+	return files, err
+}
+
+func place(dir string) string {
+	if dir == "" {
+		return "that comes with Writ"
+	}
+	return dir
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/bundle"
+	"github.com/writ-pdp/writ/decide"
+	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
+	"github.com/writ-pdp/writ/server"
+	"github.com/writ-pdp/writ/snapshot"
+)
+
+type decideCmd struct {
+	File string `arg:"" optional:"" help:"A proposal as JSON, in the form of writ.v1.Proposal; - is standard input. Leave it out when you describe the call with --tool."`
+
+	Bundle string `help:"Directory of the bundle to decide by, or to complete the call from; without it, the one that comes with Writ." type:"path" placeholder:"DIR"`
+	Server string `help:"Ask the server at this loopback address in place of deciding here." placeholder:"HOST:PORT"`
+	Data   string `help:"Data directory of that server, where its credentials are. Default: ${default_data}." type:"path" env:"WRIT_DATA_DIR" placeholder:"DIR"`
+
+	Tool      string   `help:"The tool that is called: SERVER/TOOL. Everything else of a valid call is filled in from the bundle." placeholder:"S/T" group:"Describe the call"`
+	Arguments string   `help:"Its arguments, as JSON." default:"{}" placeholder:"JSON" group:"Describe the call"`
+	Principal string   `help:"For whom." placeholder:"User::\"me\"" group:"Describe the call"`
+	Actor     []string `help:"Who acts for them; may be repeated." sep:"none" placeholder:"Agent::\"x\"" group:"Describe the call"`
+	Purpose   string   `help:"Purpose of the user's intent." group:"Describe the call"`
+	Caller    string   `help:"Who asks, when deciding here: a caller of the bundle." group:"Describe the call"`
+
+	Print bool `help:"Print the proposal that --tool describes, and decide nothing."`
+	JSON  bool `help:"Print one JSON object."`
+}
+
+func (*decideCmd) Help() string {
+	return `Examples:
+  pdp decide --bundle DIR --principal 'User::"me"' --tool files/read_text_file --arguments '{"path":"/srv/work/a.txt"}'
+  pdp decide --bundle DIR call.json
+  pdp decide --server 127.0.0.1:7600 call.json
+
+Deciding here records nothing and gives no authority; a server's answer does.
+The exit code is 0 for ALLOW, 3 for DENY, 4 for REVIEW_REQUIRED, 1 when nothing could be decided.`
+}
+
+func (k *decideCmd) Run(c *console) error {
+	proposal, err := k.proposal(c)
+	if err != nil {
+		return err
+	}
+	if k.Print {
+		// protojson varies its spacing on purpose; people want it steady.
+		data, err := protojson.Marshal(proposal)
+		if err != nil {
+			return err
+		}
+		return printJSON(c.out, json.RawMessage(data))
+	}
+	if k.Server != "" {
+		return k.ask(c, proposal)
+	}
+	b, err := loadBundle(c, k.Bundle)
+	if err != nil {
+		return err
+	}
+	return k.here(c, b.Snapshot, proposal)
+}
+
+// proposal reads the file, or makes the call that the flags describe.
+func (k *decideCmd) proposal(c *console) (*writv1.Proposal, error) {
+	if k.Tool != "" {
+		if k.File != "" {
+			return nil, fmt.Errorf("give a file or --tool, not both")
+		}
+		return k.described(c)
+	}
+	if k.File == "" {
+		return nil, fmt.Errorf("give a file with a proposal (- for standard input), or describe the call with --tool")
+	}
+	data, err := readInput(c, k.File)
+	if err != nil {
+		return nil, err
+	}
+	p := &writv1.Proposal{}
+	if err := protojson.Unmarshal(data, p); err != nil {
+		return nil, fmt.Errorf("%s is not a proposal: %w", name(k.File), err)
+	}
+	return p, nil
+}
+
+// described makes a valid call of the flags, as a scenario of the bundle.
+func (k *decideCmd) described(c *console) (*writv1.Proposal, error) {
+	files, err := readBundle(k.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	described := map[string]any{"name": "command line", "tool": k.Tool, "arguments_json": k.Arguments, "expect": "ALLOW"}
+	if k.Principal != "" {
+		described["principal"] = k.Principal
+	}
+	if len(k.Actor) > 0 {
+		described["actors"] = k.Actor
+	}
+	if k.Purpose != "" {
+		described["purpose"] = k.Purpose
+	}
+	if k.Caller != "" {
+		described["caller"] = k.Caller
+	}
+	text, err := json.Marshal(map[string]any{"cases": []any{described}})
+	if err != nil {
+		return nil, err
+	}
+	const file = "scenarios/command-line.yaml"
+	files = slices.DeleteFunc(files, func(f bundle.File) bool { return strings.HasPrefix(f.Name, "scenarios/") })
+	b, faults := bundle.Build(append(files, bundle.File{Name: file, Data: text}))
+	if b == nil {
+		for _, f := range faults.Errors() {
+			if f.File == file {
+				f.File, f.Line, f.Column = "", 0, 0
+				f.Field = strings.TrimPrefix(f.Field, "cases[0].")
+			}
+			fmt.Fprintln(c.err, f)
+		}
+		return nil, fmt.Errorf("no call can be made of the flags and the bundle %s", place(k.Bundle))
+	}
+	call := b.Scenarios[0].At(time.Now().UTC())
+	return server.ProposalToProto(&call.Proposal)
+}
+
+// ask sends the proposal to a server.
+func (k *decideCmd) ask(c *console, p *writv1.Proposal) error {
+	data, err := dataDir(k.Data)
+	if err != nil {
+		return err
+	}
+	client, err := dial(k.Server, filepath.Join(data, "credentials"))
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
+	defer cancel()
+	r, err := client.decide(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := k.print(c.out, r.GetDecision(), r.GetDecisionId()); err != nil {
+		return err
+	}
+	return outcomeExit(server.OutcomeFromProto(r.GetDecision().GetOutcome()))
+}
+
+// here decides by a bundle, without a server: nothing is recorded.
+func (k *decideCmd) here(c *console, world *snapshot.Snapshot, p *writv1.Proposal) error {
+	caller := world.LocalHost
+	if k.Caller != "" {
+		if caller = world.Callers[k.Caller]; caller == nil {
+			return fmt.Errorf("the bundle has no caller %q", k.Caller)
+		}
+	}
+	if caller == nil {
+		return fmt.Errorf("the bundle has no host on this machine: name a caller with --caller")
+	}
+	var d writ.Decision
+	proposal, err := server.ProposalFromProto(p)
+	if fault, ok := errors.AsType[*server.FieldError](err); ok {
+		d = writ.Decision{
+			Code: writ.CodeMalformedProposal, Control: writ.ControlProposal, Explanation: fault.Reason, Field: fault.Field, Revision: world.Revision,
+		}
+	} else if err != nil {
+		return err
+	} else {
+		d = decide.Decide(world, caller, proposal, time.Now().UTC(), nil)
+	}
+	if err := k.print(c.out, server.DecisionToProto(d), ""); err != nil {
+		return err
+	}
+	return outcomeExit(d.Outcome)
+}
+
+// print shows a decision.
+func (k *decideCmd) print(w io.Writer, d *writv1.Decision, id string) error {
+	if k.JSON {
+		data, err := protojson.Marshal(d)
+		if err != nil {
+			return err
+		}
+		return printJSON(w, struct {
+			DecisionID string          `json:"decisionId,omitempty"`
+			Decision   json.RawMessage `json:"decision"`
+		}{id, data})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s", server.OutcomeFromProto(d.GetOutcome()))
+	if d.GetCode() != "ALLOW" {
+		fmt.Fprintf(&b, " %s", d.GetCode())
+	}
+	if d.GetControl() != "" {
+		fmt.Fprintf(&b, " (%s)", d.GetControl())
+	}
+	fmt.Fprintf(&b, "  %s/%s", d.GetServer(), d.GetTool())
+	if len(d.GetResources()) > 0 {
+		fmt.Fprintf(&b, " on %s", strings.Join(d.GetResources(), ", "))
+	}
+	fmt.Fprintf(&b, "\n  %s\n", d.GetExplanation())
+	if d.GetField() != "" {
+		fmt.Fprintf(&b, "  at %s\n", d.GetField())
+	}
+	policies := func(what string, refs []*writv1.PolicyRef) {
+		for _, p := range refs {
+			fmt.Fprintf(&b, "  %s %s  %s:%d\n", what, p.GetId(), p.GetFile(), p.GetLine())
+			if p.GetExplain() != "" && p.GetExplain() != d.GetExplanation() {
+				fmt.Fprintf(&b, "      %s\n", p.GetExplain())
+			}
+		}
+	}
+	policies("policy", d.GetPolicies())
+	policies("nearest permit", d.GetNearest())
+	policies("could not evaluate", d.GetErrors())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

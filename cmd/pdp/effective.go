@@ -1,0 +1,138 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/contract"
+	"github.com/writ-pdp/writ/snapshot"
+)
+
+// effectiveView is a bundle with every default filled in, for people.
+type effectiveView struct {
+	TimeZone string            `json:"time_zone"`
+	Issuers  []effectiveIssuer `json:"issuers"`
+	Callers  []effectiveCaller `json:"callers"`
+	Servers  []effectiveServer `json:"servers"`
+}
+
+type effectiveIssuer struct {
+	Issuer    string `json:"issuer"`
+	Principal string `json:"principal"`
+	Actor     string `json:"actor"`
+	Tenant    string `json:"tenant,omitempty"`
+}
+
+type effectiveCaller struct {
+	Name       string            `json:"name"`
+	Roles      []writ.Role       `json:"roles"`
+	VouchesFor []writ.SourceKind `json:"vouches_for"`
+	Secret     string            `json:"secret,omitempty"` // which per-start secret stands for it
+}
+
+type effectiveServer struct {
+	ID              string          `json:"id"`
+	Endpoint        string          `json:"endpoint,omitempty"`
+	PackageHash     string          `json:"package_hash,omitempty"`
+	Token           string          `json:"token"`
+	Audience        string          `json:"audience,omitempty"`
+	RedeemedBy      string          `json:"redeemed_by"`
+	Classifications []string        `json:"classifications"`
+	Purposes        []string        `json:"purposes"`
+	Tools           []effectiveTool `json:"tools"`
+}
+
+type effectiveTool struct {
+	Tool       string                       `json:"tool"`
+	Effect     writ.Effect                  `json:"effect"`
+	Reversible bool                         `json:"reversible"`
+	Scope      string                       `json:"scope,omitempty"`
+	Intent     bool                         `json:"intent_required"`
+	Actions    []string                     `json:"actions"`
+	Resource   string                       `json:"resource"` // Cedar type of the target
+	Opaque     []string                     `json:"opaque,omitempty"`
+	Evidence   map[string]effectiveEvidence `json:"evidence,omitempty"`
+	OnChange   string                       `json:"on_change"`
+	DecideAt   string                       `json:"decide_at"`
+	Digest     string                       `json:"contract_digest"`
+}
+
+type effectiveEvidence struct {
+	From        []writ.SourceKind `json:"from"`
+	Fresh       string            `json:"fresh,omitempty"`
+	Independent int               `json:"independent"`
+}
+
+func effective(world *snapshot.Snapshot) *effectiveView {
+	v := &effectiveView{TimeZone: world.Zone.String()}
+	for _, name := range slices.Sorted(maps.Keys(world.Issuers)) {
+		i := world.Issuers[name]
+		v.Issuers = append(v.Issuers, effectiveIssuer{i.Name, i.Principal.String(), i.Actor.String(), i.Tenant})
+	}
+	for _, name := range slices.Sorted(maps.Keys(world.Callers)) {
+		c := world.Callers[name]
+		secret := ""
+		switch c {
+		case world.LocalHost:
+			secret = "host"
+		case world.LocalOperator:
+			secret = "operator"
+		}
+		v.Callers = append(v.Callers, effectiveCaller{c.Name, c.Roles, some(c.Vouches), secret})
+	}
+	tools := slices.Sorted(maps.Keys(world.Contracts))
+	for _, id := range slices.Sorted(maps.Keys(world.Servers)) {
+		s := world.Servers[id]
+		token := "none"
+		if s.TokenRequired {
+			token = "required"
+		}
+		server := effectiveServer{
+			ID: s.ID, Endpoint: s.Endpoint, PackageHash: s.PackageHash, Token: token, Audience: s.Audience, RedeemedBy: s.RedeemedBy,
+			Classifications: some(s.Classifications), Purposes: some(s.Purposes),
+		}
+		for _, name := range tools {
+			if c := world.Contracts[name]; c.Server.ID == id {
+				server.Tools = append(server.Tools, effectiveToolOf(c))
+			}
+		}
+		v.Servers = append(v.Servers, server)
+	}
+	return v
+}
+
+func effectiveToolOf(c *contract.Contract) effectiveTool {
+	resource, optional := c.TargetType()
+	of := string(resource)
+	switch {
+	case of == "":
+		of = "Tool"
+	case optional:
+		of += " or Tool"
+	}
+	t := effectiveTool{
+		Tool: c.Tool.Name, Effect: c.Effect, Reversible: c.Reversible, Scope: c.Scope, Intent: c.IntentRequired, Actions: c.Actions(),
+		Resource: of, Opaque: c.Opaque, OnChange: c.OnChange, DecideAt: c.DecideAt, Digest: c.Digest.String(),
+	}
+	for pointer, line := range c.Evidence {
+		if t.Evidence == nil {
+			t.Evidence = map[string]effectiveEvidence{}
+		}
+		fresh := ""
+		if line.Fresh > 0 {
+			fresh = line.Fresh.Round(time.Second).String()
+		}
+		t.Evidence[pointer] = effectiveEvidence{line.From, fresh, max(1, line.Independent)}
+	}
+	return t
+}
+
+// some makes a nil list an empty one, for JSON.
+func some[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

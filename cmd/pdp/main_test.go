@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("WRIT_README") != "" {
+		main() // the pdp of TestReadme
+	}
+	testscript.Main(m, map[string]func(){"pdp": main})
+}
+
+// TestScripts runs the real command as a user would: testdata/script/*.txtar.
+func TestScripts(t *testing.T) {
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("EXAMPLES", examples)
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"serve":   serve,
+			"exitsas": exitsAs,
+		},
+	})
+}
+
+// serve starts `pdp serve ARGS…` on a free port, waits until it is ready, and
+// sets ADDR to its address and CREDENTIALS to its credentials. It is
+// interrupted at the end of the script, and must then end well.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("serve can't be negated")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ready := ts.MkAbs("ready.json")
+	out, err := os.Create(ready)
+	ts.Check(err)
+	// The command that testscript put on the script's PATH is this program.
+	path, err := exec.LookPath(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "pdp"))
+	ts.Check(err)
+	cmd := exec.CommandContext(ctx, path, append([]string{"serve", "--grpc-addr", "127.0.0.1:0"}, args...)...)
+	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "XDG_STATE_HOME=" + ts.Getenv("XDG_STATE_HOME"), "PATH=" + ts.Getenv("PATH")}
+	cmd.Dir = ts.Getenv("WORK")
+	cmd.Stdout = out
+	logs, err := os.Create(ts.MkAbs("serve.log"))
+	ts.Check(err)
+	cmd.Stderr = logs
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		cancel()
+		err := cmd.Wait()
+		out.Close()
+		logs.Close()
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 0 {
+			data, _ := os.ReadFile(logs.Name())
+			ts.Fatalf("serve ended with %v:\n%s", err, data)
+		}
+	})
+	for {
+		data, err := os.ReadFile(ready)
+		ts.Check(err)
+		if addr, credentials, ok := parseReady(data); ok {
+			ts.Setenv("ADDR", addr)
+			ts.Setenv("CREDENTIALS", credentials)
+			return
+		}
+		if ctx.Err() != nil || cmd.ProcessState != nil {
+			data, _ := os.ReadFile(logs.Name())
+			ts.Fatalf("serve is not ready:\n%s", data)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

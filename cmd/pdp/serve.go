@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/audit"
+	"github.com/writ-pdp/writ/bundle"
+	"github.com/writ-pdp/writ/pdp"
+	"github.com/writ-pdp/writ/server"
+	"github.com/writ-pdp/writ/snapshot"
+)
+
+type serveCmd struct {
+	Bundle     string `help:"Directory of the bundle; without it, the one that comes with Writ." type:"path" env:"WRIT_BUNDLE" placeholder:"DIR"`
+	Data       string `help:"Directory of the log and the credentials, made where it is missing. Default: ${default_data}." type:"path" env:"WRIT_DATA_DIR" placeholder:"DIR"`
+	GRPCAddr   string `name:"grpc-addr" help:"Loopback address to listen on; port 0 takes a free one." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR"`
+	Reflection bool   `help:"Serve gRPC reflection, so that tools such as grpcurl can list the API." env:"WRIT_REFLECTION"`
+}
+
+func (*serveCmd) Help() string {
+	return `When it is ready, one line of JSON goes to standard output:
+  {"event":"ready","grpc":"127.0.0.1:PORT","revision":"sha256:…","credentials":"DIR"}
+Logs go to standard error. Every call needs a secret of DIR: the file host for
+proposals, operator for the rest. They are made anew at each start.
+Stop it with an interrupt: calls in flight end first.`
+}
+
+func (s *serveCmd) Run(c *console) error {
+	data, err := dataDir(s.Data)
+	if err != nil {
+		return err
+	}
+	b, err := loadBundle(c, s.Bundle)
+	if err != nil {
+		return err
+	}
+	service, err := start(serviceConfig{
+		bundle: b, data: data, addr: s.GRPCAddr, reflection: s.Reflection,
+		log: slog.New(slog.NewJSONHandler(c.err, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	return service.run(c.ctx, func() error { return service.announce(c.out) })
+}
+
+// serviceConfig says what a service is made of.
+type serviceConfig struct {
+	bundle     *bundle.Bundle
+	data       string // directory of log and credentials
+	addr       string // loopback address
+	reflection bool
+	log        *slog.Logger
+}
+
+// service is everything that serve runs: a server, its PDP and its log.
+type service struct {
+	world       *snapshot.Snapshot
+	log         *slog.Logger
+	audit       *audit.Log
+	credentials *server.Credentials
+	server      *server.Server
+	listener    net.Listener
+}
+
+// start opens the log, the credentials and the listener. Whatever it opened
+// is closed again when one of them fails.
+func start(cfg serviceConfig) (_ *service, err error) {
+	s := &service{world: cfg.bundle.Snapshot, log: cfg.log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.audit, err = audit.Open(filepath.Join(cfg.data, "log")); err != nil {
+		return nil, err
+	}
+	if cut := s.audit.Recovered(); cut > 0 {
+		cfg.log.Warn("the log ended in the middle of a record: the torn end was cut", "bytes", cut)
+	}
+	s.world.LoadedAt = time.Now().UTC()
+	holder := &snapshot.Holder{}
+	holder.Store(s.world)
+	decider, err := pdp.New(pdp.Config{Snapshots: holder, Log: s.audit})
+	if err != nil {
+		return nil, err
+	}
+	if s.credentials, err = server.NewCredentials(filepath.Join(cfg.data, "credentials")); err != nil {
+		return nil, err
+	}
+	local := func(of func(*snapshot.Snapshot) *writ.Caller) func() *writ.Caller {
+		return func() *writ.Caller {
+			if world := holder.Load(); world != nil {
+				return of(world)
+			}
+			return nil
+		}
+	}
+	if s.server, err = server.New(server.Config{
+		Decider: decider, Credentials: s.credentials, Reflection: cfg.reflection, Log: cfg.log,
+		LocalHost:     local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalHost }),
+		LocalOperator: local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalOperator }),
+	}); err != nil {
+		return nil, err
+	}
+	if s.listener, err = net.Listen("tcp", cfg.addr); err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", cfg.addr, err)
+	}
+	return s, nil
+}
+
+// run serves until ctx ends, then drains and closes everything. ready is
+// called once the server answers.
+func (s *service) run(ctx context.Context, ready func() error) error {
+	if err := s.record(ctx, audit.KindStart); err != nil {
+		return errors.Join(err, s.close())
+	}
+	group, serving := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.server.Serve(serving, s.listener) })
+	s.server.SetServing(true)
+	err := ready()
+	if err == nil {
+		err = group.Wait()
+	} else {
+		err = errors.Join(err, s.server.Close(), group.Wait())
+	}
+	// The context has ended: the last record must not end with it.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, s.record(last, audit.KindStop), s.close())
+}
+
+func (s *service) record(ctx context.Context, kind audit.Kind) error {
+	return s.audit.Append(ctx, audit.Record{Kind: kind, Time: time.Now().UTC(), Revision: s.world.Revision}, true)
+}
+
+func (s *service) close() error {
+	var errs []error
+	if s.server != nil {
+		errs = append(errs, s.server.Close())
+	} else if s.credentials != nil {
+		errs = append(errs, s.credentials.Remove())
+	}
+	if s.audit != nil {
+		errs = append(errs, s.audit.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// announce prints the line that says the service is ready.
+func (s *service) announce(out io.Writer) error {
+	return json.NewEncoder(out).Encode(struct {
+		Event       string `json:"event"`
+		GRPC        string `json:"grpc"`
+		Revision    string `json:"revision"`
+		Credentials string `json:"credentials"`
+	}{"ready", s.listener.Addr().String(), s.world.Revision, s.credentials.Dir()})
+}
+
+// dataDir is where a service keeps its log and credentials: dir, or the
+// user's state directory (XDG Base Directory Specification).
+func dataDir(dir string) (string, error) {
+	if dir != "" {
+		return dir, nil
+	}
+	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "writ"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no home directory to keep data in: name one with --data: %w", err)
+	}
+	return filepath.Join(home, ".local", "state", "writ"), nil
+}
