@@ -69,6 +69,9 @@ func TestAccountsPayable(t *testing.T) {
 	if e := create.Evidence["/amount_gbp"]; len(create.Evidence) != 3 || e.Independent != 2 || len(e.From) != 3 || create.Evidence["/supplier"].Fresh != 24*time.Hour {
 		t.Errorf("evidence %+v", create.Evidence)
 	}
+	if got := create.EvidencePointers(); !slices.Equal(got, []string{"/amount_gbp", "/invoice", "/supplier"}) || get.EvidencePointers() != nil {
+		t.Errorf("evidence pointers %q and %q", got, get.EvidencePointers())
+	}
 	a := args(t, smallPayment)
 	if f := create.Validate(a); f != nil {
 		t.Error(f)

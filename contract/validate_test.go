@@ -73,10 +73,11 @@ func TestValidate(t *testing.T) {
 		{"minProperties", `{"amount":1,"free":{}}`, "/free", "minProperties"},
 		{"oneOf", `{"amount":1,"union":true}`, "/union", "oneOf"},
 		{"required in an element", `{"amount":1,"rows":[{}]}`, "/rows/0", `required "id"`},
+		{"the first of two broken keywords", `{"amount":0,"count":0,"note":"A"}`, "/amount", "exclusiveMinimum"},
 		{"the first of two in order", `{"amount":1,"zz":1,"yy":1,"count":"x"}`, "/count", "type"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for range 5 { // maps are walked in random order
+			for range 20 { // maps are walked in random order
 				f := c.Validate(args(t, tc.args))
 				if tc.message == "" {
 					if f != nil {
