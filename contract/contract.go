@@ -71,6 +71,8 @@ type Contract struct {
 
 	Digest canon.Digest
 
+	supported []string // the keys of Evidence, sorted
+
 	action  string // S/T
 	actions []string
 	methods map[string]method
@@ -116,6 +118,10 @@ func (c *Contract) Actions() []string { return append([]string(nil), c.actions..
 // ID returns the tool's id, which is also that of the action group of its
 // methods: S/T.
 func (c *Contract) ID() string { return c.action }
+
+// EvidencePointers returns the JSON Pointers that have an evidence line,
+// sorted. The caller doesn't change them.
+func (c *Contract) EvidencePointers() []string { return c.supported }
 
 // TargetType returns the Cedar type of the call's targets, and whether a call
 // may have none, so that the Tool itself is the resource. The type is empty

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -221,6 +222,7 @@ func (b *builder) tool(name string) *Contract {
 	if len(b.errors) > before {
 		return nil
 	}
+	t.contract.supported = slices.Sorted(maps.Keys(t.contract.Evidence))
 	t.contract.Digest = digest(t.contract, t.typed, t.meant)
 	return t.contract
 }

@@ -152,9 +152,9 @@ func (c *call) mayApprove(who types.EntityUID, v *targetVerdict, review *policy.
 		in.Element = &element.Record
 	}
 	in.Review = types.NewEntityUID("Policy", types.String(review.ID))
+	action := types.NewEntityUID("Action", types.String("approve:"+c.contract.ID()))
 	verdict := c.world.Policies.Judge(policy.Query{
-		Principal: who, Action: types.NewEntityUID("Action", types.String("approve:"+c.contract.ID())),
-		Resource: v.target.Entity.UID, Context: c.world.Schema.Context(in), Entities: &c.view,
+		Principal: who, Action: action, Resource: v.target.Entity.UID, Context: c.world.Policies.Context(action, in), Entities: &c.view,
 	})
 	return len(verdict.Permits) > 0 && len(verdict.Forbids) == 0 && len(verdict.Reviews) == 0 && len(verdict.ForbidErrors) == 0
 }

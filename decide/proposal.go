@@ -54,29 +54,29 @@ func (c *call) checkProposal() failure {
 
 func (c *call) checkIdentifiers() failure {
 	p := c.proposal
-	if f := text("request_id", p.RequestID, maxText); f.code != "" {
-		return f
+	if why := text(p.RequestID, maxText); why != "" {
+		return malformed("request_id", why)
 	}
-	if f := text("principal.issuer", p.Principal.Issuer, maxURL); f.code != "" {
-		return f
+	if why := text(p.Principal.Issuer, maxURL); why != "" {
+		return malformed("principal.issuer", why)
 	}
-	if f := text("principal.subject", p.Principal.Subject, maxText); f.code != "" {
-		return f
+	if why := text(p.Principal.Subject, maxText); why != "" {
+		return malformed("principal.subject", why)
 	}
-	if f := optional("principal.tenant", p.Principal.Tenant, maxText); f.code != "" {
-		return f
+	if why := optional(p.Principal.Tenant, maxText); why != "" {
+		return malformed("principal.tenant", why)
 	}
-	if f := text("server.id", p.Server.ID, maxText); f.code != "" {
-		return f
+	if why := text(p.Server.ID, maxText); why != "" {
+		return malformed("server.id", why)
 	}
-	if f := optional("server.endpoint", p.Server.Endpoint, maxURL); f.code != "" {
-		return f
+	if why := optional(p.Server.Endpoint, maxURL); why != "" {
+		return malformed("server.endpoint", why)
 	}
-	if f := optional("server.package_hash", p.Server.PackageHash, maxText); f.code != "" {
-		return f
+	if why := optional(p.Server.PackageHash, maxText); why != "" {
+		return malformed("server.package_hash", why)
 	}
-	if f := text("tool", p.Tool, maxText); f.code != "" {
-		return f
+	if why := text(p.Tool, maxText); why != "" {
+		return malformed("tool", why)
 	}
 	actors := len(p.Actors)
 	if p.Token != nil {
@@ -94,8 +94,8 @@ func (c *call) checkIdentifiers() failure {
 		return malformed("approvals", fmt.Sprintf("There are more than %d approvals.", MaxApprovals))
 	}
 	for i := range p.Approvals {
-		if f := text(index("approvals", i, "approver"), p.Approvals[i].Approver.Subject, maxText); f.code != "" {
-			return f
+		if why := text(p.Approvals[i].Approver.Subject, maxText); why != "" {
+			return malformed(index("approvals", i, "approver"), why)
 		}
 	}
 	if p.Token != nil {
@@ -105,13 +105,17 @@ func (c *call) checkIdentifiers() failure {
 }
 
 func checkActor(list string, i int, a *writ.Actor) failure {
-	if f := text(index(list, i, "subject"), a.Subject, maxText); f.code != "" {
+	if why := text(a.Subject, maxText); why != "" {
+		return malformed(index(list, i, "subject"), why)
+	}
+	if why := optional(a.Issuer, maxURL); why != "" {
+		return malformed(index(list, i, "issuer"), why)
+	}
+	if f := checkClaims("claims", a.Claims); f.code != "" {
+		f.field = index(list, i, f.field)
 		return f
 	}
-	if f := optional(index(list, i, "issuer"), a.Issuer, maxURL); f.code != "" {
-		return f
-	}
-	return checkClaims(index(list, i, "claims"), a.Claims)
+	return passed
 }
 
 func checkClaims(field string, claims map[string]string) failure {
@@ -119,11 +123,11 @@ func checkClaims(field string, claims map[string]string) failure {
 		return malformed(field, fmt.Sprintf("There are more than %d claims.", maxList))
 	}
 	for name, value := range claims {
-		if f := text(field, name, maxText); f.code != "" {
-			return f
+		if why := text(name, maxText); why != "" {
+			return malformed(field, why)
 		}
-		if f := optional(field, value, maxClaim); f.code != "" {
-			return f
+		if why := optional(value, maxClaim); why != "" {
+			return malformed(field, why)
 		}
 	}
 	return passed
@@ -132,32 +136,32 @@ func checkClaims(field string, claims map[string]string) failure {
 // checkTokenForm caps what a token may hold. Empty claims are for the TOKEN
 // control to judge, but a token without a subject names nobody.
 func checkTokenForm(t *writ.Token) failure {
-	if f := optional("token.issuer", t.Issuer, maxURL); f.code != "" {
-		return f
+	if why := optional(t.Issuer, maxURL); why != "" {
+		return malformed("token.issuer", why)
 	}
-	if f := text("token.subject", t.Subject, maxText); f.code != "" {
-		return f
+	if why := text(t.Subject, maxText); why != "" {
+		return malformed("token.subject", why)
 	}
-	if f := optional("token.tenant", t.Tenant, maxText); f.code != "" {
-		return f
+	if why := optional(t.Tenant, maxText); why != "" {
+		return malformed("token.tenant", why)
 	}
-	if f := optional("token.id", t.ID, maxText); f.code != "" {
-		return f
+	if why := optional(t.ID, maxText); why != "" {
+		return malformed("token.id", why)
 	}
-	if f := optional("token.key_id", t.KeyID, maxText); f.code != "" {
-		return f
+	if why := optional(t.KeyID, maxText); why != "" {
+		return malformed("token.key_id", why)
 	}
 	if len(t.Scopes) > maxList || len(t.Audience) > maxList {
 		return malformed("token", fmt.Sprintf("The token has more than %d scopes or audiences.", maxList))
 	}
 	for _, s := range t.Scopes {
-		if f := text("token.scopes", s, maxText); f.code != "" {
-			return f
+		if why := text(s, maxText); why != "" {
+			return malformed("token.scopes", why)
 		}
 	}
 	for _, s := range t.Audience {
-		if f := optional("token.audience", s, maxURL); f.code != "" {
-			return f
+		if why := optional(s, maxURL); why != "" {
+			return malformed("token.audience", why)
 		}
 	}
 	for i := range t.Actors {
@@ -203,20 +207,20 @@ func (c *call) checkEvidenceForm() failure {
 	c.observed = make([]any, len(evidence))
 	for i := range evidence {
 		e := &evidence[i]
-		if f := text(index("evidence", i, "argument"), e.Argument, maxText); f.code != "" {
-			return f
+		if why := text(e.Argument, maxText); why != "" {
+			return malformed(index("evidence", i, "argument"), why)
 		}
 		if !validPointer(e.Argument) {
 			return malformed(index("evidence", i, "argument"), "The argument is not a JSON Pointer such as /supplier (RFC 6901).")
 		}
-		if f := text(index("evidence", i, "kind"), string(e.Kind), maxText); f.code != "" {
-			return f
+		if why := text(string(e.Kind), maxText); why != "" {
+			return malformed(index("evidence", i, "kind"), why)
 		}
-		if f := text(index("evidence", i, "reference"), e.Reference, maxURL); f.code != "" {
-			return f
+		if why := text(e.Reference, maxURL); why != "" {
+			return malformed(index("evidence", i, "reference"), why)
 		}
-		if f := optional(index("evidence", i, "classification"), e.Classification, maxText); f.code != "" {
-			return f
+		if why := optional(e.Classification, maxText); why != "" {
+			return malformed(index("evidence", i, "classification"), why)
 		}
 		if math.IsNaN(e.Confidence) || e.Confidence < 0 || e.Confidence > 1 {
 			return malformed(index("evidence", i, "confidence"), "Confidence is a number from 0 to 1.")
@@ -225,8 +229,8 @@ func (c *call) checkEvidenceForm() failure {
 			return malformed(index("evidence", i, "derived_from"), fmt.Sprintf("There are more than %d derivations.", maxList))
 		}
 		for _, ref := range e.DerivedFrom {
-			if f := text(index("evidence", i, "derived_from"), ref, maxURL); f.code != "" {
-				return f
+			if why := text(ref, maxURL); why != "" {
+				return malformed(index("evidence", i, "derived_from"), why)
 			}
 		}
 		if len(e.ValueJSON) > maxValue {
@@ -249,11 +253,11 @@ func (c *call) checkIntent() failure {
 		}
 		return passed
 	}
-	if f := text("intent.id", in.ID, maxText); f.code != "" {
-		return f
+	if why := text(in.ID, maxText); why != "" {
+		return malformed("intent.id", why)
 	}
-	if f := optional("intent.purpose", in.Purpose, maxText); f.code != "" {
-		return f
+	if why := optional(in.Purpose, maxText); why != "" {
+		return malformed("intent.purpose", why)
 	}
 	if in.ExpiresAt.IsZero() {
 		return malformed("intent.expires_at", "An intent needs an expiry.")
@@ -264,31 +268,33 @@ func (c *call) checkIntent() failure {
 	return passed
 }
 
-// text requires s: some valid UTF-8 without control characters, max bytes at most.
-func text(field, s string, max int) failure {
+// text says what is wrong with s where some text is required, or nothing.
+func text(s string, max int) string {
 	if s == "" {
-		return malformed(field, "It is empty.")
+		return "It is empty."
 	}
-	return optional(field, s, max)
+	return optional(s, max)
 }
 
-func optional(field, s string, max int) failure {
+// optional says what is wrong with s, or nothing: it is valid UTF-8 without
+// control characters, max bytes at most.
+func optional(s string, max int) string {
 	if len(s) > max {
-		return malformed(field, fmt.Sprintf("It has more than %d bytes.", max))
+		return fmt.Sprintf("It has more than %d bytes.", max)
 	}
 	ascii := true
 	for i := 0; i < len(s); i++ {
 		if s[i] < 0x20 || s[i] == 0x7f {
-			return malformed(field, "It holds a control character.")
+			return "It holds a control character."
 		}
 		if s[i] >= utf8.RuneSelf {
 			ascii = false
 		}
 	}
 	if !ascii && !utf8.ValidString(s) {
-		return malformed(field, "It is not valid UTF-8.")
+		return "It is not valid UTF-8."
 	}
-	return passed
+	return ""
 }
 
 func malformed(field, why string) failure {

@@ -26,13 +26,13 @@ func (c *call) checkTarget() failure {
 	}
 	if len(c.targets) == 0 {
 		c.targets = []contract.Target{{Entity: types.Entity{UID: c.tool()}, BuiltIn: true}}
-		c.decision.Resources = []string{c.tool().String()}
+		c.decision.Resources = []string{entityText(c.tool())}
 		return passed
 	}
 	c.decision.Resources = make([]string, len(c.targets))
 	for i := range c.targets {
 		t := &c.targets[i]
-		c.decision.Resources[i] = t.Entity.UID.String()
+		c.decision.Resources[i] = entityText(t.Entity.UID)
 		if t.BuiltIn {
 			c.view.add(t.Entity)
 			continue

@@ -74,7 +74,7 @@ func (c *call) nameEntities(t *writ.Token, issuer *snapshot.Issuer) failure {
 	if c.principal, err = issuer.Principal.Entity(c.proposal.Principal.Subject, claims); err != nil {
 		return failure{writ.CodeTokenInvalid, "The issuer's template cannot name the principal: " + err.Error() + ".", "principal"}
 	}
-	c.decision.Principal = c.principal.String()
+	c.decision.Principal = entityText(c.principal)
 	c.chain = c.proposal.Actors
 	if t != nil && len(t.Actors) > 0 {
 		c.chain = slices.Concat(t.Actors, c.proposal.Actors)
@@ -95,7 +95,7 @@ func (c *call) nameEntities(t *writ.Token, issuer *snapshot.Issuer) failure {
 		if c.actors[i], err = of.Actor.Entity(a.Subject, a.Claims); err != nil {
 			return failure{writ.CodeTokenInvalid, "The issuer's template cannot name an actor: " + err.Error() + ".", index("actors", i, "claims")}
 		}
-		c.decision.Actors[i] = c.actors[i].String()
+		c.decision.Actors[i] = entityText(c.actors[i])
 	}
 	return passed
 }

@@ -108,13 +108,13 @@ func (c *call) query(i int, v *targetVerdict) policy.Query {
 // context is what policies see beside principal, action and resource. It is
 // one for all who act.
 func (c *call) context(element *types.Record) types.Record {
-	return c.world.Schema.Context(c.contextInput(element))
+	return c.world.Policies.Context(c.action, c.contextInput(element))
 }
 
 func (c *call) contextInput(element *types.Record) policy.ContextInput {
 	in := policy.ContextInput{
 		Now: c.now, Zone: c.world.Zone, Intent: c.proposal.Intent, Principal: c.principal, Actors: c.actors, Tool: c.tool(),
-		Arguments: c.projection.Record, Element: element, Evidence: c.evidence, Unsupported: c.unsupported(),
+		Arguments: c.projection.Record, Element: element, Evidence: c.evidence, Unsupported: c.unsupported,
 		Classifications: c.classifications(), Unknown: c.unknown,
 	}
 	if c.contract.Server.TokenRequired {

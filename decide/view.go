@@ -32,3 +32,14 @@ func (v *view) Get(uid types.EntityUID) (types.Entity, bool) {
 	}
 	return v.world.Entities.Get(uid, v.now)
 }
+
+// entityText is uid as Cedar writes it, User::"ana": what UID.String gives,
+// without its cost where nothing needs escaping.
+func entityText(uid types.EntityUID) string {
+	for i := 0; i < len(uid.ID); i++ {
+		if b := uid.ID[i]; b < 0x20 || b >= 0x7f || b == '"' || b == '\'' || b == '\\' {
+			return uid.String()
+		}
+	}
+	return string(uid.Type) + `::"` + string(uid.ID) + `"`
+}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math/bits"
 	"strings"
 	"time"
 
@@ -26,10 +27,12 @@ type ContextInput struct {
 	Arguments types.Record  // Projection.Record
 	Element   *types.Record // the array element that the target comes from
 	Evidence  []EvidenceSeen
-	// Unsupported are the pointers of arguments that lack evidence,
-	// Classifications those of the evidence, Unknown the pointers of entity
+	// Unsupported returns the pointers of arguments that lack evidence. It is
+	// called only where policies ask for them; nil: there are none.
+	Unsupported func() []string
+	// Classifications are those of the evidence, Unknown the pointers of entity
 	// arguments that the snapshot doesn't hold.
-	Unsupported, Classifications, Unknown []string
+	Classifications, Unknown []string
 	// Review is the review policy that an approval is to lift; zero otherwise.
 	Review types.EntityUID
 }
@@ -201,7 +204,12 @@ var contextFields = [...]contextField{
 	{
 		name:   "unsupported",
 		schema: always(schemaast.Set(schemaast.String())),
-		value:  func(_ *Schema, in *ContextInput) types.Value { return stringSet(in.Unsupported) },
+		value: func(_ *Schema, in *ContextInput) types.Value {
+			if in.Unsupported == nil {
+				return types.Set{}
+			}
+			return stringSet(in.Unsupported())
+		},
 	},
 	{
 		name:   "classifications",
@@ -235,10 +243,19 @@ var contextFields = [...]contextField{
 // come from the same contract. context.principal and context.actors are left
 // out where an entity's type isn't the schema's, so that a forbid which reads
 // them fails and denies.
-func (s *Schema) Context(in ContextInput) types.Record {
-	out := make(types.RecordMap, len(contextFields))
+func (s *Schema) Context(in ContextInput) types.Record { return s.context(allFields, &in) }
+
+// context makes the fields of a set.
+func (s *Schema) context(fields fieldSet, in *ContextInput) types.Record {
+	if fields == 0 {
+		return types.Record{}
+	}
+	out := make(types.RecordMap, bits.OnesCount32(uint32(fields)))
 	for i := range contextFields {
-		if v := contextFields[i].value(s, &in); v != nil {
+		if fields&(1<<i) == 0 {
+			continue
+		}
+		if v := contextFields[i].value(s, in); v != nil {
 			out[contextFields[i].name] = v
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestContext(t *testing.T) {
 		Token:     &writ.Token{Issuer: "https://login.example", Scopes: []string{"a", "b"}, IssuedAt: declared, ExpiresAt: expires},
 		Principal: user, Actors: []types.EntityUID{agent}, Tool: tool, Arguments: arguments, Element: &element,
 		Evidence:    []policy.EvidenceSeen{{Argument: "/supplier", Kind: "document", Classification: "internal", Trusted: true}},
-		Unsupported: []string{"/a"}, Classifications: []string{"internal"}, Unknown: []string{"/b"},
+		Unsupported: func() []string { return []string{"/a"} }, Classifications: []string{"internal"}, Unknown: []string{"/b"},
 		Review: types.NewEntityUID("Policy", "merge"),
 	})
 	most := types.RecordMap{
@@ -97,6 +98,44 @@ func TestContextManyTypes(t *testing.T) {
 		if v, ok := one.Context(q).Get(name); ok {
 			t.Errorf("context.%s is %v, which is not of the schema's type", name, v)
 		}
+	}
+}
+
+// TestSetContext: leaving out what no policy of the action reads changes no
+// verdict.
+func TestSetContext(t *testing.T) {
+	s := testSchema(t)
+	set := mustCompileHeld(t, s, file("p.cedar", `
+@id("purpose") permit (principal, action == Action::"files/search", resource) when { context has purpose && context.purpose == "x" };
+@id("arguments") permit (principal, action == Action::"files/read_file", resource) when { context.arguments has head && context.arguments.head > 3 };
+@id("whole") permit (principal, action == Action::"files/move_file", resource) when { [context].contains(context) };
+@id("branch") permit (principal, action == Action::"files/list_roots", resource) when { (if principal is User then context else context).local.hour >= 0 };
+@id("evidence") @code("NEVER_EVER") forbid (principal, action in Action::"payments", resource) unless { context.evidence.isEmpty() && context["unsupported"].isEmpty() };
+@id("review") permit (principal, action in Action::"approve", resource) when { context.review == Policy::"review" };`))
+	in := policy.ContextInput{
+		Now: time.Unix(0, 0), Principal: types.NewEntityUID("User", "u"), Tool: types.NewEntityUID("Tool", "t"),
+		Intent:    &writ.Intent{ID: "i", Purpose: "x"},
+		Arguments: types.NewRecord(types.RecordMap{"head": types.Long(4)}),
+		Evidence:  []policy.EvidenceSeen{{Argument: "/a"}},
+		Review:    types.NewEntityUID("Policy", "review"),
+	}
+	for id, want := range map[string]string{
+		"files/search": "purpose", "files/read_file": "arguments", "files/move_file": "whole", "files/list_roots": "branch",
+		"payments/get_payment": "evidence", "approve:files/search": "review", "github/get_me": "",
+	} {
+		q := policy.Query{Principal: in.Principal, Action: action(id), Resource: in.Tool, Context: s.Context(in)}
+		all := set.Judge(q)
+		q.Context = set.Context(q.Action, in)
+		some := set.Judge(q)
+		if got := strings.Join(idsOf(append(some.Permits, some.Forbids...)), " "); got != want || len(some.ForbidErrors)+len(some.PermitErrors) > 0 {
+			t.Errorf("%s: satisfied %q, want %q; errors %v %v", id, got, want, some.ForbidErrors, some.PermitErrors)
+		}
+		if !slices.Equal(all.Permits, some.Permits) || !slices.Equal(all.Forbids, some.Forbids) {
+			t.Errorf("%s: the whole context gives another verdict", id)
+		}
+	}
+	if got := set.Context(action("files/search"), in); got.Len() != 1 {
+		t.Errorf("only the purpose is read of %v", got)
 	}
 }
 

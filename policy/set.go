@@ -16,6 +16,7 @@ type Set struct {
 	schema   *Schema
 	index    *index
 	digests  map[types.EntityUID]canon.Digest
+	reads    map[types.EntityUID]fieldSet // of the context, by action
 }
 
 // newSet indexes policies, which are in order and have distinct ids.
@@ -29,6 +30,7 @@ func newSet(s *Schema, policies []*Policy) *Set {
 	isCall := func(action types.EntityUID) bool { return !isApproval(action) }
 	set.index = newIndex(policies, s.closure, isCall)
 	set.digests = digests(policies, s.closure, isCall)
+	set.reads = contextFieldsRead(policies, s.closure, isCall)
 	return set
 }
 
@@ -44,10 +46,11 @@ func (s *Set) Len() int { return len(s.policies) }
 
 // Digest returns the digest of the policies that can say anything about the
 // action; zero for an action that no contract has. It is over
-// {"type":"writ.candidates.v1","scopes":{scope:[policy digest...]...}}, where
-// a scope is what the policies' action scopes name and the policies are in
-// order. A policy's digest is over {"type":"writ.policy.v1","id":...,"text":...}
-// with the text as its author wrote it.
+// {"type":"writ.candidates.v1","scopes":{scope:digest...}}, where a scope is
+// what action scopes say, such as "action in Action::\"read\"". A scope's digest
+// is over {"type":"writ.scope.v1","policies":[digest...]} in order, and a
+// policy's over {"type":"writ.policy.v1","id":...,"text":...} with the text as
+// its author wrote it.
 func (s *Set) Digest(action types.EntityUID) canon.Digest { return s.digests[action] }
 
 // Static returns the entities that follow from the bundle's contracts and
