@@ -40,6 +40,7 @@ type corpusCase struct {
 // permits apart, and wants what the corpus says and what a scan of all
 // policies says.
 func TestCorpus(t *testing.T) {
+	t.Parallel()
 	files := corpus(t)
 	requests, split := 0, 0
 	for name, data := range files {
@@ -59,9 +60,13 @@ func TestCorpus(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		ids, policies := ordered(set)
+		groups := map[types.EntityUID][]types.EntityUID{}
+		for _, r := range c.Requests {
+			groups[r.Action] = groupsOf(entities, r.Action)
+		}
+		indexed := policy.NewIndexed(ids, policies, groups)
 		for _, r := range c.Requests {
 			q := policy.Query{Principal: r.Principal, Action: r.Action, Resource: r.Resource, Context: r.Context, Entities: entities}
-			indexed := policy.NewIndexed(ids, policies, groupsOf(entities, r.Action))
 			got := outcomeOf(t, indexed.Judge(q))
 			if want := (outcome{r.Decision, sorted(r.Reason), sorted(r.Errors)}); !got.equal(want) {
 				t.Errorf("%s: %s:\n got %v\nwant %v", name, r.Description, got, want)
@@ -178,7 +183,7 @@ func ordered(set *cedar.PolicySet) (ids []string, policies []*cedar.Policy) {
 }
 
 // groupsOf returns everything that the action is in, going by entities.
-func groupsOf(entities types.EntityMap, action types.EntityUID) map[types.EntityUID][]types.EntityUID {
+func groupsOf(entities types.EntityMap, action types.EntityUID) []types.EntityUID {
 	seen := map[types.EntityUID]bool{action: true}
 	var groups []types.EntityUID
 	for todo := []types.EntityUID{action}; len(todo) > 0; todo = todo[1:] {
@@ -189,7 +194,7 @@ func groupsOf(entities types.EntityMap, action types.EntityUID) map[types.Entity
 			}
 		}
 	}
-	return map[types.EntityUID][]types.EntityUID{action: groups}
+	return groups
 }
 
 func idsOf(policies []*policy.Policy) []string {

@@ -21,7 +21,7 @@ import (
 // like actions they name.
 func TestCutFindsTheSame(t *testing.T) {
 	accepted, refused, spared := 0, 0, 0
-	for seed := range uint64(10) {
+	for seed := range uint64(12) {
 		a, r, s := cutFindsTheSame(t, seed)
 		accepted, refused, spared = accepted+a, refused+r, spared+s
 	}
@@ -108,7 +108,7 @@ func randomPolicy(r *rand.Rand) string {
 			read()+` == "one"`, read()+" > 3", read()+` like "a*"`, read()+" in Group::\"g\"", read()+".b",
 			"context.arguments has "+n, "context.arguments has "+n+" && context.arguments."+n+` == "one"`,
 			"context.arguments has "+n+" && context.arguments."+n+" == context.arguments."+n,
-			`context.arguments["x-y"] == 1`, "context.arguments == context.arguments", "context.arguments has a.b",
+			`context.arguments["x-y"] == 1`, "context.arguments == {a: 1}", `[context.arguments].contains({"type": "x"})`, "context.arguments has a.b",
 			`context.purpose == "x"`, `context has purpose && context.purpose == "x"`, "context has element", "context has review",
 			`resource.status == "x"`, "resource is Tool", "resource is Path && resource.name == \"x\"", `resource.effect == "read"`,
 			"principal.tenant == \"x\"", "principal is User", `action in Action::"many:read"`, `action == Action::"payments/get_payment"`,

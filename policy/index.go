@@ -318,6 +318,9 @@ func (r *request) ancestors(l *lineage) []entityNumber {
 	all := append(few[:0], l.uid)
 	var seen map[types.EntityUID]bool // of all, once an ancestor has parents of its own
 	for i := 0; i < len(all); i++ {
+		if i == 1 && isTargetType(l.uid.Type) {
+			break // a Path has all its ancestors as parents: see package contract
+		}
 		e, ok := r.entities.Get(all[i])
 		if !ok || e.Parents.Len() == 0 {
 			continue

@@ -57,7 +57,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w.groups = map[types.EntityUID][]types.EntityUID{}
 	for i := range 6 {
 		action := uid("Action", i)
-		w.groups[action] = groupsOf(w.entities, action)[action]
+		w.groups[action] = groupsOf(w.entities, action)
 	}
 	for i := range 1 + w.r.IntN(60) {
 		var p cedar.Policy
@@ -210,12 +210,13 @@ func alone(t testing.TB, text string, q policy.Query) bool {
 }
 
 func TestIndexEqualsScan(t *testing.T) {
+	t.Parallel()
 	var allowed, denied, failed int
-	for seed := range uint64(400) {
+	for seed := range uint64(150) {
 		a, d, f := checkWorld(t, seed)
 		allowed, denied, failed = allowed+a, denied+d, failed+f
 	}
-	if allowed < 500 || denied < 500 || failed < 500 {
+	if allowed < 300 || denied < 300 || failed < 300 {
 		t.Errorf("%d allowed, %d denied, %d with errors: too one-sided to mean anything", allowed, denied, failed)
 	}
 }

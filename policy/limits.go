@@ -33,11 +33,12 @@ const (
 	// maxHas bounds `has`, each of its members, and hasTag in one policy: the
 	// validator compares every guard with every other at each step.
 	maxHas = 64
-	// maxMembers bounds a chain a.b.c. The validator checks the whole chain
-	// anew for each optional member, so that its time doubles with each.
-	maxMembers = 16
+	// maxMembers bounds a chain a.b.c, together with the chains in brackets
+	// before its end. The validator checks the whole chain anew for each
+	// optional member, so that its time doubles with each.
+	maxMembers = 12
 	// maxChainWork bounds the sum of 2^members over all chains of a policy,
-	// for the same reason: two chains of 16, or 4096 of five.
+	// for the same reason: 32 chains of twelve, or 4096 of five.
 	maxChainWork = 1 << 17
 	// maxIsIn bounds `is … in` inside the left side of another: the
 	// validator reports what is wrong there twice at each level.

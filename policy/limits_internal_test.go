@@ -50,17 +50,18 @@ func TestLimits(t *testing.T) {
 		{"minus between operands is no sign", when("1" + repeat(" - 1", 200) + " == 1"), ""},
 		{"signs across brackets", when(repeat("!(", 40) + "true" + repeat(")", 40)), "more than 64 brackets"},
 		{"signs start anew", when(repeat("!true && ", 100) + "true"), ""},
-		{"members in", when("context" + repeat(".a", 16)), ""},
-		{"members out", when("context" + repeat(".a", 17)), fmt.Sprintf("1:%d: a chain of more than 16 members", start+len("context")+2*16)},
-		{"indices", when("context" + repeat(`["a"]`, 17)), "a chain of more than 16 members"},
-		{"members across brackets", when("(((context" + repeat(".a", 6) + ")" + repeat(".a", 6) + ")" + repeat(".a", 6) + ")"), "a chain of more than 16 members"},
-		{"members across if", when("(if true == true then context" + repeat(".a", 9) + " else context)" + repeat(".a", 9)), "a chain of more than 16 members"},
-		{"methods", when("context" + repeat(".contains(1)", 17)), "a chain of more than 16 members"},
+		{"members in", when("context" + repeat(".a", 12)), ""},
+		{"members out", when("context" + repeat(".a", 13)), fmt.Sprintf("1:%d: a chain of more than 12 members", start+len("context")+2*12)},
+		{"members in arguments", when("context" + repeat(".a", 6) + ".contains(context" + repeat(".a", 11) + ").b.c"), "a chain of more than 12 members"},
+		{"indices", when("context" + repeat(`["a"]`, 17)), "a chain of more than 12 members"},
+		{"members across brackets", when("(((context" + repeat(".a", 6) + ")" + repeat(".a", 6) + ")" + repeat(".a", 6) + ")"), "a chain of more than 12 members"},
+		{"members across if", when("(if true == true then context" + repeat(".a", 9) + " else context)" + repeat(".a", 9)), "a chain of more than 12 members"},
+		{"methods", when("context" + repeat(".contains(1)", 17)), "a chain of more than 12 members"},
 		{"many short chains", when(numbered(200, " && ", func(int) string { return "context.arguments.invoice.supplier.limit" })), ""},
-		{"many long chains", when(numbered(4, " && ", func(int) string { return "context" + repeat(".a", 16) })), "too many long chains"},
-		{"has in", when("context has a" + repeat(".a", 15)), ""},
-		{"has out", when("context has a" + repeat(".a", 16)), "a chain of more than 16 members"},
-		{"has inside has", when(repeat("(", 20) + "context" + repeat(" has a.b)", 20)), "`has` with several members, inside others"},
+		{"many long chains", when(numbered(33, " && ", func(int) string { return "context" + repeat(".a", 12) })), "too many long chains"},
+		{"has in", when("context has a" + repeat(".a", 11)), ""},
+		{"has out", when("context has a" + repeat(".a", 12)), "a chain of more than 12 members"},
+		{"has inside has", when(repeat("(", 4) + "context" + repeat(" has a.b.c)", 4)), "`has` with several members, inside others"},
 		{"64 guards", when(numbered(64, " && ", func(i int) string { return fmt.Sprintf("context has a%d", i) })), ""},
 		{"65 guards", when(numbered(65, " && ", func(i int) string { return fmt.Sprintf("context has a%d", i) })), "more than 64 `has`"},
 		{"guards of many members", when(numbered(22, " && ", func(i int) string { return "context has a.b.c" })), "more than 64 `has`"},
@@ -91,7 +92,7 @@ func TestLimits(t *testing.T) {
 		{"64 KiB", "permit (principal, action, resource) when { \"" + repeat("x", 64<<10-49) + "\" };", ""},
 		{"64 KiB and 1", "permit (principal, action, resource) when { \"" + repeat("x", 64<<10-48) + "\" };", "goes on for more than 65536 bytes"},
 		{"many policies", repeat(when("true"), 10000), ""},
-		{"policies are measured one by one", repeat(when("context"+repeat(".a", 16)), 10), ""},
+		{"policies are measured one by one", repeat(when("context"+repeat(".a", 12)), 100), ""},
 		{"a megabyte", "//" + repeat("x", 1<<20-2), ""},
 		{"a megabyte and 1", "//" + repeat("x", 1<<20-1), "the file has 1048577 bytes"},
 		{"brackets in strings", when(`"` + repeat("(", 1000) + `" like "` + repeat(`\"[`, 1000) + `"`), ""},
@@ -153,7 +154,10 @@ var hostile = []string{
 	when(repeat("!", 60000) + "true"),
 	when(repeat("-", 60000) + "1 == 1"),
 	when("context" + repeat(".a", 30000)),
-	when("principal" + repeat(".a", 16) + " == 1"),
+	when("principal" + repeat(".a", 12) + " == 1"),
+	when(numbered(30, " && ", func(int) string { return "context" + repeat(".a", 12) + " == 1" })),
+	when("resource.getTag([" + repeat("1,", 20000) + "])" + repeat(".a", 11) + " == 1"),
+	when(repeat("resource.getTag(", 30) + `"a"` + repeat(").a.a.a", 30) + " == 1"),
 	when("context" + repeat(`["a"]`, 10000)),
 	when("true" + repeat("&&true", 10000)),
 	when("1" + repeat("+1", 30000) + " == 1"),
@@ -177,7 +181,7 @@ var hostile = []string{
 
 var hostileSchema = `
 entity User = {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: Long}}}}}}}}}}}}}}}};
-entity R tags String;
+entity R tags {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: String}}}}}}}}}}};
 action x appliesTo {principal: User, resource: R, context: {
 	a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: {a?: Long}}}}}}}}}}}}}}}
 }};`

@@ -92,7 +92,7 @@ func (c *checker) lintMessage(n *note) string {
 		return outsideEnum(n.e, words)
 	case topicCase:
 		if _, ok := n.e.node.(ast.NodeTypeLike); ok {
-			return "`like` never matches this: " + n.message + " is always seen in one case, so write " + list(words)
+			return "policies see " + n.message + " in lower case, so that this pattern never matches: write " + list(words)
 		}
 		return wrongCase(list(words))
 	case topicNever:

@@ -97,10 +97,10 @@ func (c *checker) wrongArgument(e *expr, name types.Path, i int, want string, ar
 	arg := e.args[i]
 	if operator := operators[name]; operator != "" {
 		if d := decimalText(arg); d != "" && i == 1 {
-			return fmt.Sprintf("%s compares decimals: write .%s(%s)", name, name, d)
+			return fmt.Sprintf("%s compares decimals: write `.%s(%s)`", name, name, d)
 		}
 		if i == 0 && args[0].known() && args[1].known() && sameType(args[0].t, args[1].t) {
-			return fmt.Sprintf("%s compares decimals and %s is %s: write %s %s %s", name, c.named(arg), describe(args[0].t), arg.text(), operator, e.args[1].text())
+			return fmt.Sprintf("%s compares decimals and %s is %s: write `%s %s %s`", name, c.named(arg), describe(args[0].t), arg.text(), operator, e.args[1].text())
 		}
 	}
 	if i == 0 {
@@ -131,7 +131,7 @@ func (c *checker) constructor(e *expr, name types.Path, arg typ) {
 	if !ok {
 		message := fmt.Sprintf("%s takes a text in double quotes", name)
 		if d := decimalText(e.args[0]); d != "" && name == "decimal" {
-			message += ": write " + d
+			message += ": write `" + d + "`"
 		} else if arg.known() {
 			message += ", not " + describe(arg.t)
 		}

@@ -12,47 +12,6 @@ import (
 	"github.com/writ-pdp/writ/contract"
 )
 
-// topic is what a note is about.
-type topic uint8
-
-// Topics. Those up to lastMistake are what Cedar's validator refuses too; the
-// others it accepts. A note on one of the latter is a fault only if it was made
-// in every environment in which the expression is looked at.
-const (
-	topicMissing    topic = iota + 1 // an attribute that isn't there
-	topicOptional                    // one that may be absent, without a guard
-	topicOperand                     // an operand of the wrong type
-	topicComparison                  // values of different types
-	topicLiteral                     // a decimal, date, … that can't be read
-	topicCall                        // wrong arguments of a function
-	topicType                        // an unknown entity type or action
-	topicTag
-	topicSet // an empty or mixed set, branches of different types
-	lastMistake
-
-	topicUndeclared // `has` on what nothing declares
-	topicEnum       // a text outside an enum
-	topicCase       // a text in the wrong case
-	topicNever      // entities that never match
-)
-
-// note is one thing that is wrong with an expression, in some of the
-// environments in which the policy applies.
-type note struct {
-	topic   topic
-	e       *expr
-	message string
-	// envs counts the environments that the note was made in.
-	envs    int
-	classes map[*class]bool
-	owners  map[string]bool // entity types or other owners of an attribute
-	words   map[string]bool // what would have been right
-}
-
-func newNote(t topic, e *expr, message string) *note {
-	return &note{topic: t, e: e, message: message, classes: map[*class]bool{}, owners: map[string]bool{}, words: map[string]bool{}}
-}
-
 // environment is what a condition is evaluated in, as far as types go.
 type environment struct {
 	class               *class
@@ -77,13 +36,6 @@ type checker struct {
 	// bodies holds, by condition, in how many environments it is always true
 	// or never, of how many.
 	bodies []bodyTruth
-}
-
-type noteKey struct {
-	topic topic
-	e     *expr
-	// message tells several things about one expression apart.
-	message string
 }
 
 type bodyTruth struct{ always, never, of int }
@@ -113,7 +65,7 @@ func (c *checker) environments() iter.Seq[environment] {
 	principal, resource := partsOf(c.in.policy.Principal), partsOf(c.in.policy.Resource)
 	return func(yield func(environment) bool) {
 		for _, class := range c.classes {
-			for _, p := range class.applies.Principals {
+			for _, p := range c.principals(class) {
 				for _, r := range class.applies.Resources {
 					if s.scopeAllows(principal, p) && s.scopeAllows(resource, r) && !yield(environment{class, p, r}) {
 						return
@@ -132,6 +84,26 @@ func (c *checker) adopt(e *expr) {
 	}
 }
 
+// principals lists the types of principals, those for whom calls are made
+// first, because messages speak of the first.
+func (c *checker) principals(of *class) []types.EntityType {
+	list, first := of.applies.Principals, c.in.schema.principal
+	if first == "" || len(list) == 0 || list[0] == first {
+		return list
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b types.EntityType) int {
+		switch {
+		case a == first && b != first:
+			return -1
+		case b == first && a != first:
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
 // look types every condition in one environment.
 func (c *checker) look(env environment) {
 	c.env = env
@@ -148,51 +120,6 @@ func (c *checker) look(env environment) {
 		}
 	}
 }
-
-// note notes something about e in the environment at hand.
-func (c *checker) note(t topic, e *expr, message string) *note {
-	if c.silent {
-		return newNote(t, e, message)
-	}
-	key := noteKey{t, e, message}
-	n := c.byKey[key]
-	if n == nil {
-		n = newNote(t, e, message)
-		c.byKey[key] = n
-		c.notes = append(c.notes, n)
-	}
-	n.envs++
-	n.classes[c.env.class] = true
-	return n
-}
-
-// guards are the attributes and tags that are known to be there: texts of
-// what has them, with their names.
-type guards []string
-
-func (g guards) has(key string) bool { return slices.Contains(g, key) }
-
-func (g guards) with(keys ...string) guards {
-	out := slices.Clip(g)
-	for _, key := range keys {
-		if !out.has(key) {
-			out = append(out, key)
-		}
-	}
-	return out
-}
-
-func (g guards) both(other guards) guards {
-	var out guards
-	for _, key := range g {
-		if other.has(key) {
-			out = append(out, key)
-		}
-	}
-	return out
-}
-
-func guardKey(owner *expr, name string) string { return owner.text() + "\x00" + name }
 
 // typeOf returns the type of e, and what is known to be there once e is true.
 // What is wrong with e is noted, and then its type is not known. It looks only

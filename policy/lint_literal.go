@@ -83,7 +83,7 @@ func (c *checker) scopeSpelling() writ.Faults {
 }
 
 func wrongCase(want string) string {
-	return "this is always seen in one case, so that the text here never matches: write " + want
+	return "policies see this in lower case, so that what stands here never matches: write " + want
 }
 
 // names checks every entity that the policy names: that it exists, and that
@@ -145,12 +145,27 @@ func (c *checker) name(uid types.EntityUID, at int) writ.Faults {
 		f.Severity = writ.Warning
 		f.Message = fmt.Sprintf("the bundle holds no %s, though an issuer may supply it", uid)
 	}
-	if near := nearest(string(uid.ID), ids); near != "" {
+	if near := c.nearest(uid, ids); near != "" {
 		f.Message += fmt.Sprintf("; did you mean %s?", types.NewEntityUID(uid.Type, types.String(near)))
 	} else if !supplied && !reservedEntity(uid.Type) {
 		f.Message += ": add it to entities/, or name one that the bundle holds"
 	}
 	return writ.Faults{f}
+}
+
+// maxComparisons bounds how many names are compared for suggestions while one
+// bundle loads: a bundle that lost its entities must not take minutes to say so.
+const maxComparisons = 2_000_000
+
+// nearest suggests one of ids, which are all of uid's type.
+func (c *checker) nearest(uid types.EntityUID, ids []string) string {
+	return remember(&c.in, "nearest "+uid.String(), func() string {
+		spent := remember(&c.in, "comparisons", func() *int { return new(int) })
+		if *spent += len(ids); *spent > maxComparisons {
+			return ""
+		}
+		return nearest(string(uid.ID), ids)
+	})
 }
 
 // ids lists the ids of all entities of a type. complete is false when others

@@ -93,14 +93,14 @@ func (c *checker) mismatch(e *expr, a, b typ) string {
 		switch {
 		case a.isExtension("decimal") && sameType(b.t, longType.t):
 			if d := decimalText(y); d != "" {
-				return fmt.Sprintf("%s is a decimal: compare it with %s", name, d)
+				return fmt.Sprintf("%s is a decimal: compare it with `%s`", name, d)
 			}
 			return fmt.Sprintf("%s is a decimal and %s is a Long: they can't be compared", name, c.named(y))
 		case isEntity && sameType(b.t, stringType.t) && literal:
 			uid := types.NewEntityUID(et, y.node.(ast.NodeValue).Value.(types.String))
-			return fmt.Sprintf("%s is %s, not text: compare it with %s", name, article(string(et)), uid)
+			return fmt.Sprintf("%s is %s, not text: compare it with `%s`", name, article(string(et)), uid)
 		case sameType(a.t, stringType.t) && !literal && isLiteralSet(y):
-			return fmt.Sprintf("%s is text and %s is a set: write %s.contains(%s)", name, c.named(y), y.text(), x.text())
+			return fmt.Sprintf("%s is text and %s is a set: write `%s.contains(%s)`", name, c.named(y), y.text(), x.text())
 		}
 		x, y, a, b = y, x, b, a
 	}
@@ -163,7 +163,7 @@ func (c *checker) decimalOrder(e *expr, operator string, i int) string {
 	if right == "" {
 		right = y.text()
 	}
-	return fmt.Sprintf("%s is a decimal: write %s.%s(%s)", c.named(e.args[i]), left, decimalMethods[operator], right)
+	return fmt.Sprintf("%s is a decimal: write `%s.%s(%s)`", c.named(e.args[i]), left, decimalMethods[operator], right)
 }
 
 // arithmetic types + - * and the sign.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -190,4 +191,26 @@ func messageSchema(t testing.TB, archive string) *Schema {
 		t.Fatal(errs)
 	}
 	return s
+}
+
+// TestExplainUnknown makes sure that an error which nothing here knows about
+// is passed on, once.
+func TestExplainUnknown(t *testing.T) {
+	s := messageSchema(t, "testdata/messages/payments.txtar")
+	text := `permit (principal, action == Action::"payments/create_payment", resource) when { resource.status == "x" };`
+	parsed, err := cedar.NewPolicyListFromBytes("p.cedar", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := lintInput{
+		policy: (*ast.Policy)(parsed[0].AST()), source: Source{File: "p.cedar", Text: []byte("// x\n" + text)}, text: []byte(text), offset: 5,
+		actions: []types.EntityUID{actionUID("payments/create_payment")}, schema: s, known: noEntities{},
+	}
+	unknown := errors.New("something about `status`")
+	got := explain(in, errors.Join(unknown, fmt.Errorf("%s", strings.Repeat("x", 1000)), errors.Join(unknown)))
+	want := "p.cedar:2:1: Cedar's validator: " + strings.Repeat("x", maxMessage) + "…\n" +
+		"p.cedar:2:91: Cedar's validator: something about `status`"
+	if got.Error() != want {
+		t.Errorf("got\n%s\nwant\n%s", got.Error(), want)
+	}
 }

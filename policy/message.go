@@ -52,11 +52,18 @@ func (c *checker) translate(message string) string {
 	return "Cedar's validator: " + message
 }
 
+// spot is what one fault is about.
+type spot struct {
+	e     *expr
+	topic topic
+}
+
 // mistakes reports what Cedar's validator refuses too.
 func (c *checker) mistakes() writ.Faults {
 	var out writ.Faults
 	missing, optional := map[*expr]*note{}, map[*expr]*note{}
 	var attributes []*expr
+	first := map[spot]environment{}
 	for _, n := range c.notes {
 		switch n.topic {
 		case topicMissing, topicOptional:
@@ -69,7 +76,11 @@ func (c *checker) mistakes() writ.Faults {
 				optional[n.e] = n
 			}
 		case topicOperand, topicComparison, topicLiteral, topicCall, topicTag, topicSet:
-			out = append(out, c.located.fault(n.e.at, n.message))
+			// Elsewhere, the same may be wrong with other types.
+			if at := (spot{n.e, n.topic}); first[at] == (environment{}) || first[at] == n.first {
+				first[at] = n.first
+				out = append(out, c.located.fault(n.e.at, n.message))
+			}
 		case topicType:
 			out = append(out, c.located.fault(n.e.at, c.unknownType(n.e)))
 		case topicUndeclared, topicEnum, topicCase, topicNever:
@@ -177,17 +188,17 @@ func (c *checker) emptyPart(variable string, scope ast.IsScopeNode, l locatedSco
 	if variable == "resource" {
 		what = "the resource of these actions"
 	}
-	message := fmt.Sprintf("%s is always %s, never %s", what, either2(names), article(string(named)))
+	message := fmt.Sprintf("%s is always %s, never %s", what, alternatives(names), article(string(named)))
 	if parts.equals && slices.ContainsFunc(sorted, func(t types.EntityType) bool { return s.mayBeIn(t, parts.uid.Type) }) {
 		message += fmt.Sprintf(": write `%s in %s`", variable, parts.uid)
 	} else if parts.in {
-		message = fmt.Sprintf("%s is always %s, which is never in %s", what, either2(names), article(string(parts.uid.Type)))
+		message = fmt.Sprintf("%s is always %s, which is never in %s", what, alternatives(names), article(string(parts.uid.Type)))
 	}
 	return writ.Faults{c.located.fault(at, message)}
 }
 
-// either2 writes names as a, b or c.
-func either2(names []string) string {
+// alternatives writes names as a, b or c.
+func alternatives(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

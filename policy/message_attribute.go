@@ -135,6 +135,7 @@ func (c *checker) namesBeside(path []string) []string {
 
 // sureType returns an entity type such that every tool whose resource may be
 // of this type always has the argument; "" if there is none, or nothing else.
+// The Tool doesn't count: it says nothing about what a call is about.
 func (c *checker) sureType(path []string) string {
 	sure, others := map[string]bool{}, false
 	for env := range c.environments() {
@@ -146,7 +147,7 @@ func (c *checker) sureType(path []string) string {
 		}
 	}
 	for _, t := range slices.Sorted(maps.Keys(sure)) {
-		if sure[t] && others {
+		if sure[t] && others && t != string(typeTool) {
 			return t
 		}
 	}
@@ -213,17 +214,17 @@ func (c *checker) entityMessage(e *expr, missing, optional *note) string {
 // having lists the types of principals or resources in scope that have an
 // attribute.
 func (c *checker) having(variable, name string) []string {
-	types_ := map[string]bool{}
+	found := map[string]bool{}
 	for env := range c.environments() {
 		t := env.principal
 		if variable == "resource" {
 			t = env.resource
 		}
 		if _, there, _ := c.in.schema.attribute(entityTyp(t).t, types.String(name)); there {
-			types_[string(t)] = true
+			found[string(t)] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(types_))
+	return slices.Sorted(maps.Keys(found))
 }
 
 func attributeName(e *expr) string {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -16,6 +17,9 @@ func parseFault(src Source, err error) writ.Fault {
 	lang := policyLanguage
 	if strings.HasSuffix(src.File, ".cedarschema") {
 		lang = schemaLanguage
+	}
+	if bytes.HasPrefix(src.Text, []byte("\ufeff")) {
+		return faultAt(src, 0, "the file starts with a byte order mark: save it without")
 	}
 	tokens, broken := scan(src.Text, lang)
 	if broken != nil && lang == policyLanguage {

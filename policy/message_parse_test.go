@@ -53,7 +53,7 @@ func TestParseMessages(t *testing.T) {
 		{"a star outside a pattern", "permit (principal, action, resource)\nwhen { context.s == \"a\\*b\" };", "2:23: \\* is not an escape"},
 		{"an open string", "permit (principal, action, resource)\nwhen { context.s == \"a };\n", "2:21: this string has no end"},
 		{"an open comment", "/* permit (principal, action, resource);", "1:1: this comment has no end"},
-		{"a byte order mark", "\ufeffpermit (principal, action, resource);", "1:1: a policy starts with permit or forbid, not with `\ufeff`"},
+		{"a byte order mark", "\ufeffpermit (principal, action, resource);", "1:1: the file starts with a byte order mark: save it without"},
 		{"characters before the place", "permit (principal, action, resource)\nwhen { \"äöü🙂\" = 1 };", "2:15: expected `}`, found `=`"},
 	}
 	s := testSchema(t)
@@ -73,6 +73,7 @@ func TestSchemaParseMessages(t *testing.T) {
 		{"no semicolon", "entity A\nentity B;", "2:1: expected ';', found \"entity\""},
 		{"the end", "entity A", "1:9: expected ';', the file ends"},
 		{"a word", "entitiy A;", "1:1: expected declaration (entity, action, or type), found \"entitiy\""},
+		{"a byte order mark", "\ufeffentity A;", "1:1: the file starts with a byte order mark: save it without"},
 		{"an open string", "entity A enum [\"x];", "1:16: unterminated string literal"},
 	}
 	for _, tt := range tests {

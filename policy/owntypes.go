@@ -103,6 +103,8 @@ func (o *ownTypes) checkReferences() {
 		for _, parent := range e.ParentTypes {
 			if !o.isEntity(string(parent)) {
 				o.undeclared(string(name), string(parent))
+			} else if _, writs := ours[schemaast.Ident(parent)]; writs {
+				o.fault(string(name), "%s is in %s, which is Writ's own: a bundle's entities can be in the bundle's own types only", name, parent)
 			}
 		}
 		size := o.size(string(name), e.Shape)

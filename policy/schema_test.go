@@ -190,6 +190,7 @@ func TestSchemaFaults(t *testing.T) {
 		{"undeclared attribute", base("// Suplier\nentity X = { s: Set<Suplier> };"),
 			[]string{"schema.cedarschema:2:21: X names Suplier, which nothing declares; did you mean Supplier?"}},
 		{"undeclared parent", base("entity X in [Groop];"), []string{"schema.cedarschema:1:14: X names Groop, which nothing declares; did you mean Group?"}},
+		{"in a path", base("entity X in [Org, Path];"), []string{"schema.cedarschema:1:8: X is in Path, which is Writ's own"}},
 		{"undeclared tag", base("entity X tags Strin;"), []string{"schema.cedarschema:1:15: X names Strin, which nothing declares; did you mean String?"}},
 		{"undeclared in type", base("type M = { x: Nothing };"), []string{"schema.cedarschema:1:15: M names Nothing, which nothing declares"}},
 		{"an action type", base("entity X = { a: Action };"), []string{"schema.cedarschema:1:17: X names Action, which nothing declares"}},
