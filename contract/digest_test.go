@@ -207,7 +207,7 @@ func TestDigestCoversEverything(t *testing.T) {
 			flip.arrange(&before)
 			flip.arrange(&after)
 		}
-		if digestOf(t, before) != digestOf(t, before) {
+		if first, again := digestOf(t, before), digestOf(t, before); first != again {
 			t.Fatalf("%s: the digest is not a function of the declaration", name)
 		}
 		flip.flip(&after)

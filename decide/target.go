@@ -14,9 +14,12 @@ func (c *call) checkTarget() failure {
 	if c.outOfBound != nil {
 		return argument(c.outOfBound)
 	}
-	c.view = view{world: c.world, now: c.now, made: c.projection.Made}
+	c.view = view{world: c.world, now: c.now}
+	for _, e := range c.projection.Made {
+		c.view.add(e)
+	}
 	for _, a := range c.projection.Entities {
-		if _, held := c.world.Entities.Get(a.UID, c.now); held {
+		if _, held := c.view.Get(a.UID); held {
 			continue
 		}
 		if !a.MayBeNew {

@@ -14,17 +14,41 @@ import (
 type view struct {
 	world *snapshot.Snapshot
 	now   time.Time
-	made  []types.Entity // few: found by walking
+	made  []types.Entity // the first of an id counts
+	// index finds made by id, once there are too many to walk.
+	index map[types.EntityUID]int
 }
 
-func (v *view) add(e types.Entity) { v.made = append(v.made, e) }
+// walkable is how many entities are found as fast by walking.
+const walkable = 16
+
+func (v *view) add(e types.Entity) {
+	v.made = append(v.made, e)
+	switch n := len(v.made); {
+	case n == walkable+1:
+		v.index = make(map[types.EntityUID]int, 4*walkable)
+		for i := n - 1; i >= 0; i-- {
+			v.index[v.made[i].UID] = i
+		}
+	case n > walkable:
+		if _, ok := v.index[e.UID]; !ok {
+			v.index[e.UID] = n - 1
+		}
+	}
+}
 
 // Get returns the entity of uid. An absent entity has neither attributes nor
 // parents.
 func (v *view) Get(uid types.EntityUID) (types.Entity, bool) {
-	for i := range v.made {
-		if v.made[i].UID == uid {
+	if v.index != nil {
+		if i, ok := v.index[uid]; ok {
 			return v.made[i], true
+		}
+	} else {
+		for i := range v.made {
+			if v.made[i].UID == uid {
+				return v.made[i], true
+			}
 		}
 	}
 	if e, ok := v.world.Policies.Static(uid); ok {

@@ -45,7 +45,7 @@ func cutFindsTheSame(t testing.TB, seed uint64) (accepted, refused, spared int) 
 			t.Fatalf("%v\n%s", err, text)
 		}
 		p := (*ast.Policy)(parsed.AST())
-		got, actions, represented := cutter.Validate(p)
+		actions, represented, got := cutter.Validate(p)
 		if len(actions) == 0 {
 			continue
 		}
@@ -138,7 +138,7 @@ func TestCutIsSmall(t *testing.T) {
 	if err := p.UnmarshalCedar([]byte(`permit (principal, action, resource) when { context.arguments has a && resource in Path::"/" };`)); err != nil {
 		t.Fatal(err)
 	}
-	err, actions, represented := cutter.Validate((*ast.Policy)(p.AST()))
+	actions, represented, err := cutter.Validate((*ast.Policy)(p.AST()))
 	if err != nil || len(actions) < 500 || represented > 60 {
 		t.Errorf("%v: %d actions, %d of them validated", err, len(actions), represented)
 	}

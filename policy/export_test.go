@@ -40,11 +40,11 @@ func CedarType(t *contract.Type) (typ schemaast.IsType, faults []string) {
 // Validate returns what the validator finds wrong with a policy against the
 // cut that it is validated with, the actions in its scope, and how many of
 // these the cut has.
-func (c *Cutter) Validate(p *ast.Policy) (err error, actions []types.EntityUID, represented int) {
+func (c *Cutter) Validate(p *ast.Policy) (actions []types.EntityUID, represented int, err error) {
 	comp := compiler{schema: c.cutter.schema, cutter: c.cutter}
 	actions, ok := comp.scope(&entry{policy: newPolicy(writ.PolicyRef{}, 0, p)})
 	if !ok || len(actions) == 0 {
-		return nil, nil, 0
+		return nil, 0, nil
 	}
 	cut := c.cutter.cut(p, actions)
 	for _, action := range cut.schema.Actions {
@@ -52,7 +52,7 @@ func (c *Cutter) Validate(p *ast.Policy) (err error, actions []types.EntityUID, 
 			represented++
 		}
 	}
-	return cut.validate(p), actions, represented
+	return actions, represented, cut.validate(p)
 }
 
 // Cutter validates policies as Compile does.

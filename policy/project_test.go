@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -296,33 +297,35 @@ func TestEveryKind(t *testing.T) {
 // by iota.
 func constants(t testing.TB, dir, typ string) []string {
 	t.Helper()
-	packages, err := parser.ParseDir(token.NewFileSet(), dir, nil, parser.SkipObjectResolution)
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, p := range packages {
-		for _, file := range p.Files {
-			ast.Inspect(file, func(n ast.Node) bool {
-				decl, ok := n.(*ast.GenDecl)
-				if !ok || decl.Tok != token.CONST {
-					return true
-				}
-				current := ""
-				for _, spec := range decl.Specs {
-					value := spec.(*ast.ValueSpec)
-					if ident, ok := value.Type.(*ast.Ident); ok {
-						current = ident.Name
-					} else if len(value.Values) > 0 {
-						current = ""
-					}
-					if current == typ {
-						names = append(names, value.Names[0].Name)
-					}
-				}
-				return false
-			})
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
 		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			decl, ok := n.(*ast.GenDecl)
+			if !ok || decl.Tok != token.CONST {
+				return true
+			}
+			current := ""
+			for _, spec := range decl.Specs {
+				value := spec.(*ast.ValueSpec)
+				if ident, ok := value.Type.(*ast.Ident); ok {
+					current = ident.Name
+				} else if len(value.Values) > 0 {
+					current = ""
+				}
+				if current == typ {
+					names = append(names, value.Names[0].Name)
+				}
+			}
+			return false
+		})
 	}
 	return names
 }
