@@ -42,8 +42,10 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 
 .PHONY: e2e
 e2e: ## Run what needs more than Go: the differential against the Python lab
-	@echo "== differential: generated proposals to the lab in Python and to decide"
-	go test -count=1 -tags e2e -run '^TestDifferential$$' -v ./decide
+	@packages=$$(grep -rl --include='*_test.go' '^//go:build e2e' . | xargs -r dirname | sort -u); \
+	if [ -z "$$packages" ]; then echo "no test has the build tag e2e"; exit 1; fi; \
+	echo "== end to end: go test -tags e2e" $$packages; \
+	go test -count=1 -tags e2e $$packages
 
 # What CI runs, in the order of how soon it fails.
 .PHONY: check
@@ -111,7 +113,7 @@ check-vet:
 .PHONY: check-static
 check-static:
 	@echo "== staticcheck"
-	@$(call tool,staticcheck) ./...
+	@$(call tool,staticcheck) -tags e2e ./...
 
 # Where the database of vulnerabilities cannot be reached, nothing is known
 # about them; that is said, and is no failure.

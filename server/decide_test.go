@@ -119,6 +119,9 @@ func TestPanicsAreAnswered(t *testing.T) {
 			if line.Incident == "" || line.Incident != info.GetMetadata()["incident"] || line.Method != decideMethod || line.Panic == "" {
 				t.Errorf("logged %+v, told %v", line, info)
 			}
+			if name == "the runtime's" && line.Panic != "assignment to entry in nil map" {
+				t.Errorf("logged the panic %q", line.Panic)
+			}
 			if !strings.Contains(line.Stack, "TestPanicsAreAnswered") {
 				t.Errorf("the stack does not say where: %s", line.Stack)
 			}
@@ -167,6 +170,19 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("decided with %v left, want almost 2 s", q[0].deadline)
 		}
 	})
+}
+
+// The deadline can also pass between the reading and the method.
+func TestNothingIsDecidedTooLate(t *testing.T) {
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	d := &decider{}
+	if r, err := server.Decide(late, d, &writv1.DecideRequest{Proposal: full()}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, %v", r, err)
+	}
+	if n := len(d.questions()); n != 0 {
+		t.Errorf("asked %d times", n)
+	}
 }
 
 func TestEveryReasonHasItsStatus(t *testing.T) {

@@ -1,8 +1,12 @@
 package server
 
 import (
+	"context"
+
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
 )
 
 // Unmarshal is the strict reader.
@@ -14,6 +18,11 @@ func ReasonOf(err error) Reason {
 		return r.reason
 	}
 	return ""
+}
+
+// Decide calls the method itself, without the gate.
+func Decide(ctx context.Context, d Decider, req *writv1.DecideRequest) (*writv1.DecideResponse, error) {
+	return (&decisions{decider: d}).Decide(ctx, req)
 }
 
 // Services returns what is registered.

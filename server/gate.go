@@ -76,9 +76,6 @@ func (s *Server) gate(ctx context.Context, method string, call func(context.Cont
 
 // run runs one admitted call. A stream that lives on ends with the server.
 func (s *Server) run(ctx context.Context, long bool, call func(context.Context) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	if long {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)

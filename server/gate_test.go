@@ -65,6 +65,21 @@ func TestStrangersAreRefused(t *testing.T) {
 	h.alive(t)
 }
 
+func TestStrangersCannotFillTheLog(t *testing.T) {
+	h := open(t, &decider{}, nil)
+	for range 300 {
+		_ = h.send(t.Context(), "/writ.v1.DecisionService/Whatever-a-stranger-says", nil)
+	}
+	log := h.log.String()
+	// Each reason once a second; the calls take less than ten.
+	if n := strings.Count(log, `"UNAUTHENTICATED"`); n < 1 || n > 10 {
+		t.Errorf("%d lines for 300 refusals", n)
+	}
+	if strings.Contains(log, "stranger-says") {
+		t.Errorf("a stranger's text is in the log: %s", log)
+	}
+}
+
 func TestCallersAreWhoTheirSecretSays(t *testing.T) {
 	d := &decider{}
 	h := open(t, d, nil)

@@ -223,10 +223,11 @@ func TestDrainHasALimit(t *testing.T) {
 	var ended bool // written before Serve returns, read after
 	d := &decider{do: func(ctx context.Context) (pdp.Answer, error) {
 		<-ctx.Done()
+		time.Sleep(50 * time.Millisecond) // it takes a moment to notice
 		ended = true
 		return pdp.Answer{}, ctx.Err()
 	}}
-	h := open(t, d, func(c *server.Config) { c.Limits.Drain = 50 * time.Millisecond })
+	h := open(t, d, func(c *server.Config) { c.Limits.Drain, c.Limits.Deadline = 50*time.Millisecond, time.Minute })
 	answered := make(chan error, 1)
 	go func() {
 		_, err := h.decide(t, full())
@@ -236,14 +237,47 @@ func TestDrainHasALimit(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	h.stop()
+	stopped := time.Now()
 	if err := <-h.served; err == nil || !strings.Contains(err.Error(), "cut off") {
 		t.Errorf("Serve: %v", err)
+	}
+	if took := time.Since(stopped); took > 5*time.Second { // the client waits for 10 s
+		t.Errorf("it took %v", took)
 	}
 	if !ended {
 		t.Error("Serve returned before the call had ended")
 	}
 	if err := <-answered; err == nil {
 		t.Error("a call that was cut off has an answer")
+	}
+}
+
+// Close is as graceful as the end of Serve's context, and waits as long.
+func TestCloseWaits(t *testing.T) {
+	wantNoLeak(t)
+	release := make(chan struct{})
+	d := &decider{do: func(context.Context) (pdp.Answer, error) { <-release; return pdp.Answer{}, nil }}
+	h := open(t, d, nil)
+	answered, closed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := h.decide(t, full())
+		answered <- err
+	}()
+	for len(d.questions()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	go func() { closed <- h.Close() }()
+	select {
+	case err := <-closed:
+		t.Fatalf("Close returned %v while a call was in flight", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(release)
+	if err := <-answered; err != nil {
+		t.Errorf("the call in flight: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("Close: %v", err)
 	}
 }
 

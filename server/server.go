@@ -144,7 +144,6 @@ func (s *Server) options() []grpc.ServerOption {
 			MaxConnectionIdle: s.limits.ConnectionIdle, MaxConnectionAge: s.limits.ConnectionAge,
 			MaxConnectionAgeGrace: s.limits.Deadline, Time: pingAfter, Timeout: pingTimeout,
 		}),
-		grpc.WaitForHandlers(true),
 	}
 }
 
