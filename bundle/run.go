@@ -39,7 +39,11 @@ func (s Scenario) Run(world *snapshot.Snapshot, clock time.Time, decide Decider)
 // nothing.
 func (e Expectation) Check(d writ.Decision) string {
 	if d.Code != e.Code {
-		return fmt.Sprintf("expected %s, got %s: %s", e.Code, d.Code, d.Explanation)
+		where := ""
+		if d.Field != "" {
+			where = " at " + d.Field
+		}
+		return fmt.Sprintf("expected %s, got %s%s: %s", e.Code, d.Code, where, d.Explanation)
 	}
 	if e.Control != "" && d.Control != e.Control {
 		return fmt.Sprintf("expected control %s, got %s", e.Control, d.Control)

@@ -216,6 +216,23 @@ func (s *Server) begin(listener net.Listener) error {
 	return nil
 }
 
+// Listen opens a TCP listener on addr that Serve will take: loopback only,
+// unless TLS is configured. Port 0 takes a free one.
+func (s *Server) Listen(addr string) (net.Listener, error) {
+	resolved, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("server: %q is not an address to listen on, HOST:PORT: %w", addr, err)
+	}
+	if err := s.checkListener(resolved); err != nil {
+		return nil, err
+	}
+	listener, err := net.ListenTCP("tcp", resolved)
+	if err != nil {
+		return nil, fmt.Errorf("server: cannot listen on %s: %w", addr, err)
+	}
+	return listener, nil
+}
+
 // checkListener refuses plain text to other machines.
 func (s *Server) checkListener(addr net.Addr) error {
 	if s.secure {
@@ -234,7 +251,7 @@ func (s *Server) checkListener(addr net.Addr) error {
 		}
 	}
 	return fmt.Errorf("server: %s can be reached from other machines, and without TLS the callers' secrets would cross the network readable: "+
-		"listen on 127.0.0.1 or [::1], or configure TLS", addr)
+		"listen on 127.0.0.1 or [::1], or embed the server with TLS", addr)
 }
 
 // drain lets the calls in flight end, then cuts off those that have not.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -10,7 +11,7 @@ import (
 
 // loadBundle reads and builds the bundle in dir; where dir is empty, the one
 // that comes with Writ. Faults go to standard error, each with its place.
-func loadBundle(c *console, dir string) (*bundle.Bundle, error) {
+func loadBundle(c *console, dir *directory) (*bundle.Bundle, error) {
 	files, err := readBundle(dir)
 	if err != nil {
 		return nil, err
@@ -25,9 +26,9 @@ func loadBundle(c *console, dir string) (*bundle.Bundle, error) {
 	return b, nil
 }
 
-func readBundle(dir string) ([]bundle.File, error) {
-	if dir != "" {
-		return bundle.ReadDir(dir)
+func readBundle(dir *directory) ([]bundle.File, error) {
+	if dir != nil {
+		return bundle.ReadDir(string(*dir))
 	}
 	return embedded(examples.Lab())
 }
@@ -46,9 +47,22 @@ func embedded(fsys fs.FS) ([]bundle.File, error) {
 	return files, err
 }
 
-func place(dir string) string {
-	if dir == "" {
-		return "that comes with Writ"
+func place(dir *directory) string {
+	if dir == nil {
+		return "that comes with Writ (name yours with --bundle DIR)"
 	}
-	return dir
+	return string(*dir)
+}
+
+// directory is a path that the user named; nil where none was. An empty one
+// is a mistake, such as a variable that is not set, and never means "none".
+type directory string
+
+// UnmarshalText implements encoding.TextUnmarshaler for kong.
+func (d *directory) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return errors.New("the path of the directory is empty")
+	}
+	*d = directory(text)
+	return nil
 }

@@ -13,10 +13,11 @@ import (
 )
 
 type checkCmd struct {
-	Bundle    string `arg:"" optional:"" help:"Directory of the bundle; without it, the one that comes with Writ." type:"path"`
-	JSON      bool   `help:"Print one JSON object."`
-	Effective bool   `help:"Also print what is in force with every default filled in: servers, contracts, issuers, callers."`
-	Schema    bool   `help:"Also print the Cedar schema that the policies are checked against."`
+	Bundle    *directory `arg:"" optional:"" name:"dir" help:"Directory of the bundle; without it, the one that comes with Writ."`
+	Also      *directory `name:"bundle" hidden:"" help:"The same as DIR."`
+	JSON      bool       `help:"Print one JSON object."`
+	Effective bool       `help:"Also print what is in force with every default filled in: servers, contracts, issuers, callers."`
+	Schema    bool       `help:"Also print the Cedar schema that the policies are checked against."`
 }
 
 func (*checkCmd) Help() string {
@@ -61,6 +62,9 @@ type scenario struct {
 }
 
 func (k *checkCmd) Run(c *console) error {
+	if k.Bundle == nil {
+		k.Bundle = k.Also
+	}
 	files, err := readBundle(k.Bundle)
 	if err != nil {
 		return err
@@ -85,7 +89,7 @@ func (k *checkCmd) Run(c *console) error {
 		}
 	} else {
 		for _, f := range faults {
-			fmt.Fprintln(c.err, f)
+			fmt.Fprintln(c.out, f)
 		}
 		r.print(c.out)
 	}

@@ -34,7 +34,7 @@ func dial(addr, credentials string) (*client, error) {
 	}
 	secret, err := server.ReadSecret(credentials, server.HostFile)
 	if err != nil {
-		return nil, fmt.Errorf("the server's credentials: %w", err)
+		return nil, fmt.Errorf("the server's credentials (name its data directory with --data): %w", err)
 	}
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

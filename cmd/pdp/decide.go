@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,20 +23,20 @@ import (
 )
 
 type decideCmd struct {
-	File string `arg:"" optional:"" help:"A proposal as JSON, in the form of writ.v1.Proposal; - is standard input. Leave it out when you describe the call with --tool."`
+	File string `arg:"" optional:"" help:"A request as JSON, in the form of writ.v1.DecideRequest; - is standard input. Leave it out when you describe the call with --tool."`
 
-	Bundle string `help:"Directory of the bundle to decide by, or to complete the call from; without it, the one that comes with Writ." type:"path" placeholder:"DIR"`
-	Server string `help:"Ask the server at this loopback address in place of deciding here." placeholder:"HOST:PORT"`
-	Data   string `help:"Data directory of that server, where its credentials are. Default: ${default_data}." type:"path" env:"WRIT_DATA_DIR" placeholder:"DIR"`
+	Bundle *directory `help:"Directory of the bundle to decide by, or to complete the call from; without it, the one that comes with Writ." placeholder:"DIR"`
+	Server string     `help:"Ask the server at this loopback address in place of deciding here." placeholder:"HOST:PORT"`
+	Data   *directory `help:"Data directory of that server, where its credentials are. Default: ${default_data}." env:"WRIT_DATA_DIR" placeholder:"DIR"`
 
 	Tool      string   `help:"The tool that is called: SERVER/TOOL. Everything else of a valid call is filled in from the bundle." placeholder:"S/T" group:"Describe the call"`
-	Arguments string   `help:"Its arguments, as JSON." default:"{}" placeholder:"JSON" group:"Describe the call"`
+	Arguments string   `help:"Its arguments, as JSON; without them, {}." placeholder:"JSON" group:"Describe the call"`
 	Principal string   `help:"For whom." placeholder:"User::\"me\"" group:"Describe the call"`
 	Actor     []string `help:"Who acts for them; may be repeated." sep:"none" placeholder:"Agent::\"x\"" group:"Describe the call"`
 	Purpose   string   `help:"Purpose of the user's intent." group:"Describe the call"`
 	Caller    string   `help:"Who asks, when deciding here: a caller of the bundle." group:"Describe the call"`
 
-	Print bool `help:"Print the proposal that --tool describes, and decide nothing."`
+	Print bool `help:"Print the request that --tool describes, and decide nothing: a file for this command, grpcurl or ghz."`
 	JSON  bool `help:"Print one JSON object."`
 }
 
@@ -56,7 +57,7 @@ func (k *decideCmd) Run(c *console) error {
 	}
 	if k.Print {
 		// protojson varies its spacing on purpose; people want it steady.
-		data, err := protojson.Marshal(proposal)
+		data, err := protojson.Marshal(&writv1.DecideRequest{Proposal: proposal})
 		if err != nil {
 			return err
 		}
@@ -76,22 +77,28 @@ func (k *decideCmd) Run(c *console) error {
 func (k *decideCmd) proposal(c *console) (*writv1.Proposal, error) {
 	if k.Tool != "" {
 		if k.File != "" {
-			return nil, fmt.Errorf("give a file or --tool, not both")
+			return nil, usage("give a file or --tool, not both")
 		}
 		return k.described(c)
 	}
+	if k.Principal != "" || k.Arguments != "" || len(k.Actor) > 0 || k.Purpose != "" {
+		return nil, usage("--principal, --arguments, --actor and --purpose describe a call together with --tool; a file says them itself")
+	}
+	if k.Print {
+		return nil, usage("--print prints the request that --tool describes")
+	}
 	if k.File == "" {
-		return nil, fmt.Errorf("give a file with a proposal (- for standard input), or describe the call with --tool")
+		return nil, usage("give a file with a request (- for standard input), or describe the call with --tool")
 	}
 	data, err := readInput(c, k.File)
 	if err != nil {
 		return nil, err
 	}
-	p := &writv1.Proposal{}
-	if err := protojson.Unmarshal(data, p); err != nil {
-		return nil, fmt.Errorf("%s is not a proposal: %w", name(k.File), err)
+	r := &writv1.DecideRequest{}
+	if err := protojson.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("%s is not a request in the form of writ.v1.DecideRequest, such as --print prints: %w", name(k.File), err)
 	}
-	return p, nil
+	return r.GetProposal(), nil
 }
 
 // described makes a valid call of the flags, as a scenario of the bundle.
@@ -100,7 +107,11 @@ func (k *decideCmd) described(c *console) (*writv1.Proposal, error) {
 	if err != nil {
 		return nil, err
 	}
-	described := map[string]any{"name": "command line", "tool": k.Tool, "arguments_json": k.Arguments, "expect": "ALLOW"}
+	arguments := k.Arguments
+	if arguments == "" {
+		arguments = "{}"
+	}
+	described := map[string]any{"name": "command line", "tool": k.Tool, "arguments_json": arguments, "expect": "ALLOW"}
 	if k.Principal != "" {
 		described["principal"] = k.Principal
 	}
@@ -131,6 +142,7 @@ func (k *decideCmd) described(c *console) (*writv1.Proposal, error) {
 		return nil, fmt.Errorf("no call can be made of the flags and the bundle %s", place(k.Bundle))
 	}
 	call := b.Scenarios[0].At(time.Now().UTC())
+	call.Proposal.RequestID = "cli-" + rand.Text()
 	return server.ProposalToProto(&call.Proposal)
 }
 
@@ -167,6 +179,9 @@ func (k *decideCmd) here(c *console, world *snapshot.Snapshot, p *writv1.Proposa
 	}
 	if caller == nil {
 		return fmt.Errorf("the bundle has no host on this machine: name a caller with --caller")
+	}
+	if !caller.Has(writ.RoleHost) {
+		return fmt.Errorf("%s is no host: a server lets only hosts propose", caller.Name)
 	}
 	var d writ.Decision
 	proposal, err := server.ProposalFromProto(p)

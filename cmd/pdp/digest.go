@@ -13,10 +13,10 @@ import (
 )
 
 type digestCmd struct {
-	Kind   string `enum:"definition,json,contract" default:"definition" help:"What to digest: ${enum}. definition: a Tool object or a tools/list result. json: any JSON, in canonical form (RFC 8785). contract: every contract of --bundle."`
-	Bundle string `help:"Directory of the bundle whose contracts are digested." type:"path" placeholder:"DIR"`
-	JSON   bool   `help:"Print one JSON object a line."`
-	File   string `arg:"" optional:"" help:"File to read; - or nothing is standard input." default:"-"`
+	Kind   string     `enum:"definition,json,contract" default:"definition" help:"What to digest: ${enum}. definition: a Tool object or a tools/list result. json: any JSON, in canonical form (RFC 8785). contract: every contract of --bundle."`
+	Bundle *directory `help:"Directory of the bundle whose contracts are digested." placeholder:"DIR"`
+	JSON   bool       `help:"Print one JSON object a line."`
+	File   string     `arg:"" optional:"" help:"File to read; - or nothing is standard input." default:"-"`
 }
 
 func (d *digestCmd) Help() string {
@@ -58,8 +58,8 @@ func (d *digestCmd) Run(c *console) error {
 }
 
 func (d *digestCmd) contracts(c *console) error {
-	if d.Bundle == "" {
-		return fmt.Errorf("--kind contract needs --bundle DIR")
+	if d.Bundle == nil {
+		return usage("--kind contract needs --bundle DIR")
 	}
 	b, err := loadBundle(c, d.Bundle)
 	if err != nil {

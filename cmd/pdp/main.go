@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -53,6 +54,11 @@ type console struct {
 type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// usage is an error in how the command was called.
+type usage string
+
+func (u usage) Error() string { return string(u) }
 
 type commands struct {
 	Serve   serveCmd   `cmd:"" help:"Answer proposals over gRPC. Needs no configuration."`
@@ -92,14 +98,21 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		fmt.Fprintf(errs, "pdp: %v\nTry: pdp --help\n", err)
 		return exitUsage
 	}
-	if err := command.Run(); err != nil {
-		if code, ok := errors.AsType[exit](err); ok {
-			return int(code)
-		}
-		fmt.Fprintln(errs, "pdp:", err)
-		return exitFailed
+	err = command.Run()
+	if err == nil {
+		return exitOK
 	}
-	return exitOK
+	if code, ok := errors.AsType[exit](err); ok {
+		return int(code)
+	}
+	fmt.Fprintln(errs, "pdp:", err)
+	if slices.Contains(args, "--json") {
+		_ = printJSON(out, map[string]string{"error": err.Error()}) // it is on standard error, too
+	}
+	if _, ok := errors.AsType[usage](err); ok {
+		return exitUsage
+	}
+	return exitFailed
 }
 
 // outcomeExit is the exit code of an outcome.

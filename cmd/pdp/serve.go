@@ -23,10 +23,10 @@ import (
 )
 
 type serveCmd struct {
-	Bundle     string `help:"Directory of the bundle; without it, the one that comes with Writ." type:"path" env:"WRIT_BUNDLE" placeholder:"DIR"`
-	Data       string `help:"Directory of the log and the credentials, made where it is missing. Default: ${default_data}." type:"path" env:"WRIT_DATA_DIR" placeholder:"DIR"`
-	GRPCAddr   string `name:"grpc-addr" help:"Loopback address to listen on; port 0 takes a free one." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR"`
-	Reflection bool   `help:"Serve gRPC reflection, so that tools such as grpcurl can list the API." env:"WRIT_REFLECTION"`
+	Bundle     *directory `help:"Directory of the bundle; without it, the one that comes with Writ." env:"WRIT_BUNDLE" placeholder:"DIR"`
+	Data       *directory `help:"Directory of the log and the credentials, made where it is missing. Default: ${default_data}." env:"WRIT_DATA_DIR" placeholder:"DIR"`
+	GRPCAddr   string     `name:"grpc-addr" help:"Loopback address to listen on; port 0 takes a free one." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR"`
+	Reflection bool       `help:"Serve gRPC reflection, so that tools such as grpcurl can list the API." env:"WRIT_REFLECTION"`
 }
 
 func (*serveCmd) Help() string {
@@ -34,6 +34,7 @@ func (*serveCmd) Help() string {
   {"event":"ready","grpc":"127.0.0.1:PORT","revision":"sha256:…","credentials":"DIR"}
 Logs go to standard error. Every call needs a secret of DIR: the file host for
 proposals, operator for the rest. They are made anew at each start.
+A changed bundle is served from the next start on; run pdp check on it first.
 Stop it with an interrupt: calls in flight end first.`
 }
 
@@ -115,10 +116,8 @@ func start(cfg serviceConfig) (_ *service, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if s.listener, err = net.Listen("tcp", cfg.addr); err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", cfg.addr, err)
-	}
-	return s, nil
+	s.listener, err = s.server.Listen(cfg.addr)
+	return s, err
 }
 
 // run serves until ctx ends, then drains and closes everything. ready is
@@ -171,9 +170,9 @@ func (s *service) announce(out io.Writer) error {
 
 // dataDir is where a service keeps its log and credentials: dir, or the
 // user's state directory (XDG Base Directory Specification).
-func dataDir(dir string) (string, error) {
-	if dir != "" {
-		return dir, nil
+func dataDir(dir *directory) (string, error) {
+	if dir != nil {
+		return string(*dir), nil
 	}
 	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 		return filepath.Join(state, "writ"), nil
