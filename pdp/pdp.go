@@ -13,7 +13,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/writ-pdp/writ"
@@ -40,8 +40,7 @@ type PDP struct {
 	snapshots *snapshot.Holder
 	log       Log
 
-	mu   sync.Mutex
-	last time.Time // guarded by mu: the latest instant given out
+	last atomic.Int64 // the latest instant given out, in Unix nanoseconds
 }
 
 // New returns a PDP. It refuses to be made without a log: nothing may be
@@ -130,12 +129,14 @@ func (p *PDP) settle(ctx context.Context, now time.Time, caller *writ.Caller, pr
 // now reads the clock once a call. It never runs backwards within a process,
 // whatever is done to the machine's clock.
 func (p *PDP) now() time.Time {
-	t := time.Now().UTC()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if t.Before(p.last) {
-		return p.last
+	t := time.Now().UnixNano()
+	for {
+		last := p.last.Load()
+		if t <= last {
+			return time.Unix(0, last).UTC()
+		}
+		if p.last.CompareAndSwap(last, t) {
+			return time.Unix(0, t).UTC()
+		}
 	}
-	p.last = t
-	return t
 }
