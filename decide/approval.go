@@ -82,17 +82,22 @@ func (c *call) nameApprovers() {
 // lift reports whether the proposal's approvals lift review for one target;
 // if not, why.
 func (c *call) lift(v *targetVerdict, review *policy.Policy) (writ.Code, bool) {
-	var given, valid []types.EntityUID
+	var given, valid []int // approvals by distinct people
+	var context *types.Record
+	asking := func() types.Record { // made once, and only if some approval comes that far
+		if context == nil {
+			made := c.approvalContext(v, review)
+			context = &made
+		}
+		return *context
+	}
 	worst := len(approvalFaults)
 	for i := range c.proposal.Approvals {
-		who := c.approvers[i]
-		if !slices.Contains(given, who) {
-			given = append(given, who)
-		}
-		if fault := c.approvalFault(i, v, review); fault != "" {
+		given = c.another(given, i)
+		if fault := c.approvalFault(i, v, asking); fault != "" {
 			worst = min(worst, slices.Index(approvalFaults[:], fault))
-		} else if !slices.Contains(valid, who) {
-			valid = append(valid, who)
+		} else {
+			valid = c.another(valid, i)
 		}
 	}
 	switch {
@@ -104,16 +109,29 @@ func (c *call) lift(v *targetVerdict, review *policy.Policy) (writ.Code, bool) {
 	return approvalFaults[worst], false
 }
 
+// another adds approval i to a list unless somebody of the list gave it: one
+// person is known by the entity or by issuer and subject, whichever shows it.
+func (c *call) another(list []int, i int) []int {
+	who := c.proposal.Approvals[i].Approver
+	for _, j := range list {
+		other := c.proposal.Approvals[j].Approver
+		if c.approvers[i] == c.approvers[j] || who.Issuer == other.Issuer && who.Subject == other.Subject {
+			return list
+		}
+	}
+	return append(list, i)
+}
+
 // approvalFault says what is wrong with approval i of one target under one
 // review policy, or nothing.
-func (c *call) approvalFault(i int, v *targetVerdict, review *policy.Policy) writ.Code {
+func (c *call) approvalFault(i int, v *targetVerdict, asking func() types.Record) writ.Code {
 	a := &c.proposal.Approvals[i]
 	switch {
 	case a.ProposalDigest.IsZero() || a.ProposalDigest != c.decision.ProposalDigest || a.ReviewDigest != c.decision.ReviewDigest:
 		return writ.CodeStaleApproval
 	case c.acts(i):
 		return writ.CodeSelfApproval
-	case !c.mayApprove(c.approvers[i], v, review):
+	case !c.mayApprove(c.approvers[i], v, asking):
 		return writ.CodeApproverDenied
 	case !c.now.Before(a.ExpiresAt):
 		return writ.CodeApprovalExpired
@@ -139,39 +157,33 @@ func (c *call) acts(i int) bool {
 
 // mayApprove asks the current policies whether the approver may approve this
 // call for this review. An error in a forbid is a no.
-func (c *call) mayApprove(who types.EntityUID, v *targetVerdict, review *policy.Policy) bool {
-	if who == (types.EntityUID{}) {
+func (c *call) mayApprove(who types.EntityUID, v *targetVerdict, asking func() types.Record) bool {
+	if who == (types.EntityUID{}) || c.lapsed(who) {
 		return false
 	}
-	in := c.contextInput(nil)
-	if v.target.Element != nil {
-		element, f := policy.Project(c.contract.Element, v.target.Element)
-		if f != nil {
-			return false
-		}
-		in.Element = &element.Record
-	}
-	in.Review = types.NewEntityUID("Policy", types.String(review.ID))
-	action := types.NewEntityUID("Action", types.String("approve:"+c.contract.ID()))
 	verdict := c.world.Policies.Judge(policy.Query{
-		Principal: who, Action: action, Resource: v.target.Entity.UID, Context: c.world.Policies.Context(action, in), Entities: &c.view,
+		Principal: who, Action: c.approving(), Resource: v.target.Entity.UID, Context: asking(), Entities: &c.view,
 	})
 	return len(verdict.Permits) > 0 && len(verdict.Forbids) == 0 && len(verdict.Reviews) == 0 && len(verdict.ForbidErrors) == 0
+}
+
+// approving is the action of approving this tool's calls.
+func (c *call) approving() types.EntityUID {
+	return types.NewEntityUID("Action", types.String("approve:"+c.contract.ID()))
+}
+
+// approvalContext is what policies see of an approval: the call's own context
+// and the review policy that is to be lifted.
+func (c *call) approvalContext(v *targetVerdict, review *policy.Policy) types.Record {
+	in := c.contextInput(v.element)
+	in.Review = types.NewEntityUID("Policy", types.String(review.ID))
+	return c.world.Policies.Context(c.approving(), in)
 }
 
 // approvalRevoked asks whether the approval, or the person behind it, has
 // been withdrawn.
 func (c *call) approvalRevoked(a *writ.Approval) bool {
-	r := c.world.Revocations
-	if _, yes := r.Revoked(revocation.Principal, a.Approver.Issuer, a.Approver.Subject, a.IssuedAt, c.now); yes {
-		return true
-	}
-	if _, yes := r.Revoked(revocation.Issuer, "", a.Approver.Issuer, a.IssuedAt, c.now); yes {
-		return true
-	}
-	if a.ID == "" {
-		return false
-	}
-	_, yes := r.Revoked(revocation.Approval, "", a.ID, a.IssuedAt, c.now)
-	return yes
+	return c.revoked(revocation.Principal, a.Approver.Issuer, a.Approver.Subject, a.IssuedAt) ||
+		c.revoked(revocation.Issuer, "", a.Approver.Issuer, a.IssuedAt) ||
+		a.ID != "" && c.revoked(revocation.Approval, "", a.ID, a.IssuedAt)
 }

@@ -1,10 +1,16 @@
 package decide
 
 import (
+	"fmt"
+
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/contract"
 	"github.com/writ-pdp/writ/policy"
 )
+
+// maxQuestions is how many pairs of target and party one proposal may put to
+// the policies.
+const maxQuestions = 512
 
 // checkArguments holds the arguments against the reviewed schema and turns
 // them into what policies see. Anything present that policies could not see
@@ -25,6 +31,9 @@ func (c *call) checkArguments() failure {
 		c.outOfBound = f
 	} else {
 		c.outOfBound = c.projection.Target
+	}
+	if len(c.targets)*(1+len(c.actors)) > maxQuestions {
+		return failure{writ.CodeInvalidArguments, fmt.Sprintf("There are too many targets for so many actors: at most %d questions to the policies.", maxQuestions), ""}
 	}
 	p := c.proposal
 	d := &c.decision

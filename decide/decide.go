@@ -45,11 +45,14 @@ func Decide(world *snapshot.Snapshot, caller *writ.Caller, p *writ.Proposal, now
 			Code: writ.CodeMalformedProposal, Control: writ.ControlProposal, Explanation: "There is no proposal, no caller or no snapshot.",
 		}
 	}
-	c := call{world: world, caller: caller, proposal: p, now: now}
-	c.decision.Revision = world.Revision
-	c.decision.Server, c.decision.Tool = p.Server.ID, p.Tool
+	c := newCall(world, caller, p, now)
+	return c.run(o)
+}
+
+// run applies the controls in order. The first that fails answers.
+func (c *call) run(o Observer) writ.Decision {
 	for i := range controls {
-		failed := controls[i].run(&c)
+		failed := controls[i].run(c)
 		if o != nil {
 			o.Control(controls[i].name, failed.code)
 		}
@@ -121,12 +124,21 @@ type call struct {
 
 	// DATA_FLOW
 	evidence []policy.EvidenceSeen
+	groups   []int    // what sources has found; nil: not asked yet
+	lacking  []string // what unsupported has found; nil: not asked yet
 
 	// POLICY
 	verdicts []targetVerdict // one a target
 
 	// APPROVAL
 	approvers []types.EntityUID // of the proposal's approvals; zero: nobody
+}
+
+func newCall(world *snapshot.Snapshot, caller *writ.Caller, p *writ.Proposal, now time.Time) call {
+	c := call{world: world, caller: caller, proposal: p, now: now}
+	c.decision.Revision = world.Revision
+	c.decision.Server, c.decision.Tool = p.Server.ID, p.Tool
+	return c
 }
 
 // fail completes the decision with what a control said. An own code has its

@@ -88,7 +88,7 @@ func labProposal(t testing.TB, c labCase) *writ.Proposal {
 	const issuer = "https://login.example"
 	return &writ.Proposal{
 		RequestID: c.RequestID,
-		Intent:    &writ.Intent{ID: c.IntentID, DeclaredAt: time.Unix(c.Now-60, 0), ExpiresAt: time.Unix(c.Now+600, 0)},
+		Intent:    &writ.Intent{ID: c.IntentID, Purpose: "lab", DeclaredAt: time.Unix(c.Now-60, 0), ExpiresAt: time.Unix(c.Now+600, 0)},
 		Principal: writ.Principal{Issuer: issuer, Subject: c.Subject, Tenant: c.Tenant},
 		Token: &writ.Token{
 			Issuer: issuer, Subject: c.TokenSub, Audience: []string{c.Audience}, Scopes: c.Scopes, ExpiresAt: time.Unix(c.ExpiresAt, 0),

@@ -17,9 +17,11 @@ const (
 	MaxActors    = 8     // the token's chain and the appended ones together
 	MaxEvidence  = 64    // pieces of evidence
 	MaxApprovals = 16    // approvals
+	MaxArguments = 1024  // arguments by name
+	MaxScopes    = 256   // scopes of a token
 	maxText      = 1024  // bytes of an id, a subject, a reference
 	maxURL       = 2048  // bytes of an endpoint
-	maxList      = 1024  // scopes, audiences, claims, derivations
+	maxList      = 1024  // claims, derivations
 	maxClaim     = 4096  // bytes of a claim's value
 	maxValue     = 65536 // bytes of an observed value
 )
@@ -35,12 +37,17 @@ func (c *call) checkProposal() failure {
 	if c.arguments, err = canon.ParseObject(p.ArgumentsJSON); err != nil {
 		return badJSON("arguments_json", err)
 	}
+	if len(c.arguments) > MaxArguments {
+		return malformed("arguments_json", fmt.Sprintf("There are more than %d arguments.", MaxArguments))
+	}
 	if c.extra, err = canon.ParseObject(p.ExtraParamsJSON); err != nil {
 		return badJSON("extra_params_json", err)
 	}
-	for _, name := range [...]string{"name", "arguments", "_meta"} {
-		if _, ok := c.extra[name]; ok {
-			return malformed("extra_params_json", "Extra parameters may not hold "+name+".")
+	for name := range c.extra {
+		// A server's decoder may take Arguments for arguments.
+		switch canon.Fold(name) {
+		case "name", "arguments", "_meta":
+			return malformed("extra_params_json", "Extra parameters may not hold name, arguments or _meta, or a look-alike of them.")
 		}
 	}
 	if f := c.checkDefinition(); f.code != "" {
@@ -151,8 +158,8 @@ func checkTokenForm(t *writ.Token) failure {
 	if why := optional(t.KeyID, maxText); why != "" {
 		return malformed("token.key_id", why)
 	}
-	if len(t.Scopes) > maxList || len(t.Audience) > maxList {
-		return malformed("token", fmt.Sprintf("The token has more than %d scopes or audiences.", maxList))
+	if len(t.Scopes) > MaxScopes || len(t.Audience) > MaxScopes {
+		return malformed("token", fmt.Sprintf("The token has more than %d scopes or audiences.", MaxScopes))
 	}
 	for _, s := range t.Scopes {
 		if why := text(s, maxText); why != "" {
@@ -256,8 +263,11 @@ func (c *call) checkIntent() failure {
 	if why := text(in.ID, maxText); why != "" {
 		return malformed("intent.id", why)
 	}
-	if why := optional(in.Purpose, maxText); why != "" {
+	if why := text(in.Purpose, maxText); why != "" {
 		return malformed("intent.purpose", why)
+	}
+	if in.DeclaredAt.IsZero() || in.DeclaredAt.After(c.now.Add(skew)) {
+		return malformed("intent.declared_at", "An intent says when it was declared, and that is not in the future.")
 	}
 	if in.ExpiresAt.IsZero() {
 		return malformed("intent.expires_at", "An intent needs an expiry.")

@@ -22,7 +22,7 @@ func (c *call) checkTarget() failure {
 		if _, held := c.view.Get(a.UID); held {
 			continue
 		}
-		if !a.MayBeNew {
+		if !a.MayBeNew || c.world.Entities.Has(a.UID) {
 			return failure{writ.CodeTargetUnknown, "The bundle holds no such " + string(a.UID.Type) + ".", a.Pointer}
 		}
 		c.unknown = append(c.unknown, a.Pointer)
@@ -42,7 +42,7 @@ func (c *call) checkTarget() failure {
 		}
 		held, ok := c.world.Entities.Get(t.Entity.UID, c.now)
 		if !ok {
-			if !t.MayBeNew {
+			if !t.MayBeNew || c.world.Entities.Has(t.Entity.UID) { // held, but not valid now
 				return failure{writ.CodeTargetUnknown, "The bundle holds no such " + string(t.Entity.UID.Type) + ".", t.Pointer}
 			}
 			c.unknown = append(c.unknown, t.Pointer)

@@ -14,6 +14,7 @@ import (
 type targetVerdict struct {
 	target  *contract.Target
 	context types.Record
+	element *types.Record // what context.element is; nil: there is none
 	permits []*policy.Policy
 	reviews []*policy.Policy // satisfied forbids that approvals may lift
 }
@@ -42,7 +43,8 @@ func (c *call) checkPolicy() failure {
 			if f != nil {
 				return argument(f)
 			}
-			v.context = c.context(&element.Record)
+			v.element = &element.Record
+			v.context = c.context(v.element)
 		}
 		if f := c.judge(v); f.code != "" {
 			return f
@@ -70,7 +72,7 @@ func (c *call) judge(v *targetVerdict) failure {
 		forbids = union(forbids, verdict.Forbids)
 		v.reviews = union(v.reviews, verdict.Reviews)
 		v.permits = union(v.permits, verdict.Permits)
-		if len(verdict.Permits) == 0 && lacking < 0 {
+		if lacking < 0 && (len(verdict.Permits) == 0 || c.lapsed(q.Principal)) {
 			lacking = i
 		}
 	}
@@ -88,12 +90,25 @@ func (c *call) judge(v *targetVerdict) failure {
 		return failure{forbids[0].Code, why, v.target.Pointer}
 	case lacking >= 0:
 		q := c.query(lacking, v)
+		if c.lapsed(q.Principal) {
+			return failure{writ.CodeNoPermit, q.Principal.String() + " is not valid at this time.", v.target.Pointer}
+		}
 		for _, near := range c.world.Policies.Nearest(q) {
 			c.decision.Nearest = merge(c.decision.Nearest, []*policy.Policy{near.Policy})
 		}
 		return failure{writ.CodeNoPermit, "No policy permits " + c.decision.Action + " for " + q.Principal.String() + ".", v.target.Pointer}
 	}
 	return passed
+}
+
+// lapsed reports whether the snapshot holds an entity that is outside of its
+// validity window. Then it has no attributes and no parents, and a forbid
+// about these could not stop it: so nothing permits it either.
+func (c *call) lapsed(uid types.EntityUID) bool {
+	if _, valid := c.world.Entities.Get(uid, c.now); valid {
+		return false
+	}
+	return c.world.Entities.Has(uid)
 }
 
 // query asks about party i: the principal, then the actors in turn.

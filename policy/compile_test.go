@@ -203,7 +203,8 @@ type everything struct{}
 func (everything) Has(types.EntityUID) bool      { return true }
 func (everything) IDs(types.EntityType) []string { return nil }
 
-// TestOpenScope: naming no action means calls, never approvals.
+// TestOpenScope: a permit that names no action means calls, never approvals;
+// a forbid means both.
 func TestOpenScope(t *testing.T) {
 	set := mustCompile(t, testSchema(t), file("p.cedar", `
 @id("all") permit (principal, action, resource);
@@ -213,8 +214,8 @@ func TestOpenScope(t *testing.T) {
 	for _, c := range []struct{ action, permits, forbids string }{
 		{"files/search", "all", "never"},
 		{"github/label_write#delete", "all", "never"},
-		{"approve:files/search", "approvers one", ""},
-		{"approve:files/read_file", "approvers", ""},
+		{"approve:files/search", "approvers one", "never"},
+		{"approve:files/read_file", "approvers", "never"},
 		{"files/none", "", ""},
 		{"files", "", ""}, // a group is no call
 		{"approve", "", ""},
@@ -268,7 +269,10 @@ func TestDigest(t *testing.T) {
 		t.Errorf("an action that no contract has has digest %s", got)
 	}
 	if of("approve:files/search", file("p.cedar", a)) != of("approve:files/search", file("p.cedar", a+`@id("d") permit (principal, action, resource);`)) {
-		t.Error("an open policy is a candidate for an approval")
+		t.Error("an open permit is a candidate for an approval")
+	}
+	if of("approve:files/search", file("p.cedar", a)) == of("approve:files/search", file("p.cedar", a+`@id("d") @code("NEVER_EVER") forbid (principal, action, resource);`)) {
+		t.Error("an open forbid is no candidate for an approval")
 	}
 }
 
@@ -313,5 +317,5 @@ func ExampleCompile() {
 	}})
 	fmt.Println(faults)
 	// Output:
-	// policies/all.cedar:1:1: warning: policy "engineers-read" is inactive: no tool is in its action scope
+	// policies/all.cedar:1:1: warning: policy "engineers-read" is inactive: Action::"read" covers no tool: the bundle has no tools
 }

@@ -51,7 +51,7 @@ func contextFieldsRead(policies []*Policy, groups map[types.EntityUID][]types.En
 	scopes := map[shelfKey]fieldSet{}
 	for _, p := range policies {
 		read := contextReads(p.ast)
-		for _, key := range shelfKeys(p.ast.Action) {
+		for _, key := range shelvesOf(p) {
 			scopes[key] |= read
 		}
 	}

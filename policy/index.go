@@ -74,7 +74,21 @@ type shelfKey struct {
 	equals bool // action == uid, not action in uid
 }
 
-// shelfKeys lists the shelves that a policy belongs on.
+// everyAction is the shelf of plain forbids with an open action scope. They cover
+// every action, approving among them: who may do nothing may not approve
+// either. Other policies with an open scope are on the shelf with the zero
+// key, and cover calls only.
+var everyAction = shelfKey{equals: true}
+
+// shelvesOf lists the shelves that a policy belongs on.
+func shelvesOf(p *Policy) []shelfKey {
+	if _, open := p.ast.Action.(ast.ScopeTypeAll); open && p.Effect == types.Forbid && p.Review == 0 {
+		return []shelfKey{everyAction}
+	}
+	return shelfKeys(p.ast.Action)
+}
+
+// shelfKeys lists the shelves that an action scope names.
 func shelfKeys(scope ast.IsActionScopeNode) []shelfKey {
 	switch scope := scope.(type) {
 	case ast.ScopeTypeAll:
@@ -96,8 +110,8 @@ func shelfKeys(scope ast.IsActionScopeNode) []shelfKey {
 // actionKeys lists the shelves of an action that is in groups, and that the
 // open scope covers or not.
 func actionKeys(action types.EntityUID, groups []types.EntityUID, open bool) []shelfKey {
-	out := make([]shelfKey, 0, len(groups)+3)
-	out = append(out, shelfKey{action, true}, shelfKey{action, false})
+	out := make([]shelfKey, 0, len(groups)+4)
+	out = append(out, shelfKey{action, true}, shelfKey{action, false}, everyAction)
 	for _, g := range groups {
 		out = append(out, shelfKey{g, false})
 	}
@@ -109,7 +123,7 @@ func actionKeys(action types.EntityUID, groups []types.EntityUID, open bool) []s
 
 // newIndex indexes policies, which are in order. groups holds every known
 // action with the groups that it is in, directly or not; open says which
-// actions the open action scope covers.
+// actions the open action scope covers, beside that of plain forbids.
 func newIndex(policies []*Policy, groups map[types.EntityUID][]types.EntityUID, open func(types.EntityUID) bool) *index {
 	x := &index{
 		actions:  make(map[types.EntityUID][]*shelf, len(groups)),
@@ -118,7 +132,7 @@ func newIndex(policies []*Policy, groups map[types.EntityUID][]types.EntityUID, 
 	shelves := map[shelfKey]*shelf{}
 	for _, p := range policies {
 		p.principal, p.resource = x.number(p.ast.Principal), x.number(p.ast.Resource)
-		for _, key := range shelfKeys(p.ast.Action) {
+		for _, key := range shelvesOf(p) {
 			s := shelves[key]
 			if s == nil {
 				s = &shelf{}

@@ -50,6 +50,9 @@ func Project(t *contract.Type, args map[string]any) (Projection, *contract.Failu
 	if failure != nil {
 		return Projection{}, failure
 	}
+	if failure := p.crowded(p.elements); failure != nil {
+		return Projection{}, failure
+	}
 	if p.out.Target == nil {
 		p.out.Record = record
 	}
@@ -78,8 +81,9 @@ func Parts(e types.Entity) []types.Entity {
 
 // projector builds one Projection.
 type projector struct {
-	out  Projection
-	path []step // to the value at hand
+	out      Projection
+	path     []step   // to the value at hand
+	elements []hashed // of the sets so far
 }
 
 // step is one step from a value to a part of it.
@@ -138,16 +142,21 @@ func (p *projector) record(t *contract.Type, m map[string]any, inSet bool) (type
 }
 
 func (p *projector) set(t *contract.Type, list []any) (types.Value, *contract.Failure) {
-	if len(list) > contract.MaxSet {
-		return nil, p.invalid("has more than " + strconv.Itoa(contract.MaxSet) + " elements")
+	if message, ok := tooMany(t.Elem, len(list)); ok {
+		return nil, p.invalid(message)
 	}
 	out := make([]types.Value, 0, len(list))
+	first := len(p.elements)
 	for i, v := range list {
 		value, failure := p.under(step{index: i, array: true}, t.Elem, v, true)
 		if failure != nil {
 			return nil, failure
 		}
 		out = append(out, value)
+		p.note(value)
+	}
+	if failure := p.crowded(p.elements[first:]); failure != nil {
+		return nil, failure
 	}
 	return types.NewSet(out...), nil
 }

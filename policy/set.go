@@ -25,8 +25,8 @@ func newSet(s *Schema, policies []*Policy) *Set {
 	for _, p := range policies {
 		set.byID[p.ID] = p
 	}
-	// An open action scope covers calls only: approving is reached only by
-	// naming its actions.
+	// The open action scope of permits and reviews covers calls only: who may
+	// approve is said by naming the actions of approving.
 	isCall := func(action types.EntityUID) bool { return !isApproval(action) }
 	set.index = newIndex(policies, s.closure, isCall)
 	set.digests = digests(policies, s.closure, isCall)
@@ -62,7 +62,7 @@ func digests(policies []*Policy, groups map[types.EntityUID][]types.EntityUID, o
 	scopes := map[shelfKey][]any{}
 	for _, p := range policies {
 		p.digest = policyDigest(p)
-		for _, key := range shelfKeys(p.ast.Action) {
+		for _, key := range shelvesOf(p) {
 			scopes[key] = append(scopes[key], p.digest.String())
 		}
 	}
@@ -90,6 +90,8 @@ func policyDigest(p *Policy) canon.Digest {
 // String returns the action scope as Cedar writes it.
 func (k shelfKey) String() string {
 	switch {
+	case k == everyAction:
+		return "every action"
 	case k.uid.IsZero():
 		return "action"
 	case k.equals:
