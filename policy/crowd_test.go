@@ -25,7 +25,7 @@ func TestCrowded(t *testing.T) {
 		bytes = append(bytes, "/srv/work/"+string(rune(b)))
 	}
 	// Two texts of one hash, as the check shows.
-	const one, other = "$!!(!!!!!!@@", "'+!d5%--16sq"
+	const one, other = "$!#@!!$!!,!@", "#o#D]]*!5!Ps"
 	hash := func(s string) uint64 {
 		h := fnv.New64()
 		_, _ = h.Write([]byte(s))
