@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/canon"
@@ -138,7 +141,30 @@ func appendName(b []byte, name string) []byte {
 	return append(b, `":`...)
 }
 
-// appendString keeps the file JSON, whatever the text.
+// appendString keeps the file JSON and fit to be read at a terminal, whatever
+// the text: what is not printable is escaped.
 func appendString(b []byte, s string) []byte {
-	return canon.AppendString(b, strings.ToValidUTF8(s, "\uFFFD"))
+	start := len(b)
+	b = canon.AppendString(b, strings.ToValidUTF8(s, "\uFFFD"))
+	if !strings.ContainsFunc(string(b[start:]), unprintable) {
+		return b
+	}
+	text := string(b[start:])
+	b = b[:start]
+	for _, r := range text {
+		switch {
+		case !unprintable(r):
+			b = utf8.AppendRune(b, r)
+		case r <= 0xFFFF:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b
 }
+
+// unprintable is true of what a terminal may obey or hide: controls, and
+// formatting characters such as those that change the direction of text.
+func unprintable(r rune) bool { return r > unicode.MaxASCII && !unicode.IsPrint(r) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/audit"
@@ -51,6 +52,31 @@ func TestLines(t *testing.T) {
 		if head, _, _ := strings.Cut(text, `,"chain":"`); i >= len(want) || head != want[i] {
 			t.Errorf("line %d\n got %s\nwant %s", i+1, head, want[min(i, len(want)-1)])
 		}
+	}
+}
+
+// TestUnprintable: nothing in a record moves a terminal's cursor or turns its
+// text around.
+func TestUnprintable(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	const hostile = "a\u009b2Jb\u202ec\u2028d\U000e0041e\x1b[0m é ☂"
+	mustAppend(t, l, audit.Record{Time: time.Unix(0, 0), Kind: audit.KindDecision, ID: "d-1", Code: writ.CodeNoPermit, RequestID: hostile}, true)
+	mustClose(t, l)
+	if lines := readLog(t, dir); lines[0].RequestID != hostile {
+		t.Errorf("read back %q", lines[0].RequestID)
+	}
+	data, err := os.ReadFile(logFile(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range strings.TrimSuffix(string(data), "\n") {
+		if !unicode.IsPrint(r) {
+			t.Errorf("%U is in the file", r)
+		}
+	}
+	if !strings.Contains(string(data), "é ☂") {
+		t.Error("what is printable is escaped")
 	}
 }
 

@@ -26,7 +26,8 @@
 //
 // [Compile] loads policies. Each has an @id, unique in the bundle. A forbid has
 // a @code of its own, or @review("n") if n people can lift it; @explain says
-// to people what it is for. An open action scope covers calls, never approvals.
+// to people what it is for. An open action scope covers calls, never
+// approvals; but that of a forbid without @review covers both.
 //
 // A text is measured before Cedar's parser sees it, which recurses without
 // bound. Then Cedar's strict validator checks each policy against a cut of the

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -71,6 +72,7 @@ type service struct {
 	world       *snapshot.Snapshot
 	log         *slog.Logger
 	audit       *audit.Log
+	dead        sync.Once // what is to be done when audit fails for good
 	credentials *server.Credentials
 	server      *server.Server
 	listener    net.Listener
@@ -94,7 +96,7 @@ func start(cfg serviceConfig) (_ *service, err error) {
 	s.world.LoadedAt = time.Now().UTC()
 	holder := &snapshot.Holder{}
 	holder.Store(s.world)
-	decider, err := pdp.New(pdp.Config{Snapshots: holder, Log: s.audit})
+	decider, err := pdp.New(pdp.Config{Snapshots: holder, Log: s})
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +141,22 @@ func (s *service) run(ctx context.Context, ready func() error) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return errors.Join(err, s.record(last, audit.KindStop), s.close())
+}
+
+// Append records what the PDP answers. When the log fails for good, health
+// says so and the service's own log says why: every answer is a denial then.
+// It implements pdp.Log.
+func (s *service) Append(ctx context.Context, r audit.Record, durable bool) error {
+	err := s.audit.Append(ctx, r, durable)
+	if err != nil {
+		if failed := s.audit.Err(); failed != nil {
+			s.dead.Do(func() {
+				s.server.SetServing(false)
+				s.log.Error("the log has failed: every answer is AUDIT_UNAVAILABLE until a restart", "error", failed)
+			})
+		}
+	}
+	return err
 }
 
 func (s *service) record(ctx context.Context, kind audit.Kind) error {
