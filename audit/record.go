@@ -18,9 +18,10 @@ type Kind string
 
 // Kinds.
 const (
-	KindDecision Kind = "decision" // an answer to a proposal
-	KindStart    Kind = "start"    // a process started to answer
-	KindStop     Kind = "stop"     // it stopped in good order
+	KindDecision    Kind = "decision"    // an answer to a proposal
+	KindExplanation Kind = "explanation" // what such an answer would be and why; no authority to act
+	KindStart       Kind = "start"       // a process started to answer
+	KindStop        Kind = "stop"        // it stopped in good order
 )
 
 // maxRecord bounds one line, in bytes. The longest that a proposal within its
@@ -33,7 +34,7 @@ const maxRecord = 2 << 20
 type Record struct {
 	Time time.Time // of the event, by the server's clock; required; RFC 3339 in UTC
 	Kind Kind      // required
-	ID   string    // of the decision; required for decisions
+	ID   string    // of the decision; required for decisions and explanations
 
 	Caller    string   // name of the caller
 	RequestID string   // of the proposal
@@ -46,8 +47,8 @@ type Record struct {
 	Action    string   // Cedar action id
 	Resources []string // Cedar entities, as text
 
-	Outcome     writ.Outcome // written for decisions only
-	Code        writ.Code    // required for decisions
+	Outcome     writ.Outcome // written for decisions and explanations only
+	Code        writ.Code    // required for decisions and explanations
 	Control     writ.Control
 	Policies    []string // ids of the determining policies
 	Errors      []string // ids of the policies that could not be evaluated
@@ -66,7 +67,7 @@ type Record struct {
 // check says what keeps r from being a record, or nil.
 func (r *Record) check() error {
 	switch r.Kind {
-	case KindDecision:
+	case KindDecision, KindExplanation:
 		if r.ID == "" || r.Code == "" {
 			return errors.New("audit: a decision's record needs ID and Code")
 		}
@@ -98,7 +99,7 @@ func (r *Record) appendBody(b []byte) []byte {
 	b = appendText(b, "tool", r.Tool)
 	b = appendText(b, "action", r.Action)
 	b = appendTexts(b, "resources", r.Resources)
-	if r.Kind == KindDecision {
+	if r.Kind == KindDecision || r.Kind == KindExplanation {
 		b = appendText(b, "outcome", r.Outcome.String())
 	}
 	b = appendText(b, "code", string(r.Code))

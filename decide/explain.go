@@ -202,6 +202,11 @@ func (e *explainer) toAllow() []string {
 // toPermit says what the nearest permits lack, for the first who has none.
 func (e *explainer) toPermit() []string {
 	var out []string
+	for _, uid := range append([]types.EntityUID{e.call.principal}, e.call.actors...) {
+		if e.call.lapsed(uid) {
+			return []string{"Wait for the validity window of " + uid.String() + ", or give it another."}
+		}
+	}
 	for _, party := range e.out.Parties {
 		if slices.ContainsFunc(party.Policies, func(p writ.PolicyExplained) bool { return p.Permit && p.Verdict == writ.PolicySatisfied }) {
 			continue

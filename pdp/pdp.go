@@ -81,14 +81,21 @@ func (p *PDP) Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Pr
 		return Answer{}, errors.New("pdp: nothing was decided: there is no caller or no proposal")
 	}
 	now := p.now()
-	world := p.snapshots.Load()
+	return p.settle(ctx, now, caller, proposal, decideIn(p.snapshots.Load(), caller, proposal, now)), nil
+}
+
+// decideIn decides in a world, or without one.
+func decideIn(world *snapshot.Snapshot, caller *writ.Caller, proposal *writ.Proposal, now time.Time) writ.Decision {
+	if proposal == nil {
+		return writ.Decision{Code: writ.CodeMalformedProposal, Control: writ.ControlProposal, Explanation: "There is no proposal."}
+	}
 	if world == nil {
-		return p.settle(ctx, now, caller, proposal, writ.Decision{
+		return writ.Decision{
 			Code: writ.CodeSnapshotStale, Control: writ.ControlFreshness, Explanation: "No bundle is loaded.",
 			Server: proposal.Server.ID, Tool: proposal.Tool,
-		})
+		}
 	}
-	return p.settle(ctx, now, caller, proposal, decide.Decide(world, caller, proposal, now, nil))
+	return decide.Decide(world, caller, proposal, now, nil)
 }
 
 // Refuse answers MALFORMED_PROPOSAL to a proposal that could not be read off
@@ -108,22 +115,28 @@ func (p *PDP) Refuse(ctx context.Context, caller *writ.Caller, proposal *writ.Pr
 	if world := p.snapshots.Load(); world != nil {
 		d.Revision = world.Revision
 	}
-	return p.settle(ctx, p.now(), caller, proposal, d)
+	return p.settle(ctx, p.now(), caller, proposal, d), nil
 }
 
 // settle alone makes an Answer: record, then release. An ALLOW of anything
 // but a pure or a read is durable before it is given.
-func (p *PDP) settle(ctx context.Context, now time.Time, caller *writ.Caller, proposal *writ.Proposal, d writ.Decision) (Answer, error) {
+func (p *PDP) settle(ctx context.Context, now time.Time, caller *writ.Caller, proposal *writ.Proposal, d writ.Decision) Answer {
 	id := rand.Text()
 	durable := d.Outcome == writ.Allow && d.Effect != writ.Read && d.Effect != writ.Pure
 	if err := p.log.Append(ctx, record(id, now, caller, proposal, &d), durable); err != nil {
-		return Answer{id: id, decision: writ.Decision{
-			Outcome: writ.Deny, Code: writ.CodeAuditUnavailable, Control: writ.ControlAudit,
-			Explanation: "The answer could not be recorded, so it is not given.",
-			Server:      d.Server, Tool: d.Tool, Revision: d.Revision,
-		}}, nil
+		return Answer{id: id, decision: unrecorded(&d)}
 	}
-	return Answer{id: id, decision: d}, nil
+	return Answer{id: id, decision: d}
+}
+
+// unrecorded is the decision that goes in the place of d when d could not be
+// recorded.
+func unrecorded(d *writ.Decision) writ.Decision {
+	return writ.Decision{
+		Outcome: writ.Deny, Code: writ.CodeAuditUnavailable, Control: writ.ControlAudit,
+		Explanation: "The answer could not be recorded, so it is not given.",
+		Server:      d.Server, Tool: d.Tool, Revision: d.Revision,
+	}
 }
 
 // now reads the clock once a call. It never runs backwards within a process,

@@ -12,6 +12,9 @@ import (
 // answered and why, and the digests that bind it. No argument's value, no
 // token and no free text of the proposer is in it.
 func record(id string, now time.Time, caller *writ.Caller, p *writ.Proposal, d *writ.Decision) audit.Record {
+	if p == nil {
+		p = &writ.Proposal{}
+	}
 	return audit.Record{
 		Kind: audit.KindDecision, Time: now, ID: id, RequestID: clip(p.RequestID), Caller: caller.Name,
 		Issuer: clip(p.Principal.Issuer), Subject: clip(p.Principal.Subject), Principal: d.Principal, Actors: d.Actors,

@@ -1,0 +1,109 @@
+package pdp_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/audit"
+	"github.com/writ-pdp/writ/pdp"
+	"github.com/writ-pdp/writ/snapshot"
+)
+
+// TestBatch: the answers are those of the single calls, in order, and a
+// poison item denies itself alone.
+func TestBatch(t *testing.T) {
+	b := lab(t)
+	log := &memory{}
+	p := newPDP(t, log, holding(b.Snapshot))
+	host := b.Snapshot.LocalHost
+	var proposals []*writ.Proposal
+	var want []writ.Code
+	for i, s := range b.Scenarios {
+		s := s.At(time.Now())
+		proposals, want = append(proposals, &s.Proposal), append(want, s.Expect.Code)
+		switch i {
+		case 1:
+			proposals, want = append(proposals, nil), append(want, writ.CodeMalformedProposal)
+		case 3:
+			proposals, want = append(proposals, &writ.Proposal{ArgumentsJSON: []byte("{{{")}), append(want, writ.CodeMalformedProposal)
+		}
+	}
+	answers, err := p.DecideBatch(t.Context(), host, proposals)
+	if err != nil || len(answers) != len(want) {
+		t.Fatalf("%d answers, %v", len(answers), err)
+	}
+	var times []time.Time
+	for i, a := range answers {
+		if a.Decision().Code != want[i] {
+			t.Errorf("item %d: %s, want %s", i, a.Decision().Code, want[i])
+		}
+		k := slices.IndexFunc(log.records, func(r audit.Record) bool { return r.ID == a.ID() })
+		if k < 0 || log.records[k].Code != want[i] {
+			t.Fatalf("item %d is not in the log", i)
+		}
+		times = append(times, log.records[k].Time)
+	}
+	if len(slices.Compact(times)) != 1 {
+		t.Error("a batch was decided at several instants")
+	}
+}
+
+func TestBatchRefused(t *testing.T) {
+	b := lab(t)
+	log := &memory{}
+	p := newPDP(t, log, holding(b.Snapshot))
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	one := []*writ.Proposal{{}}
+	for name, try := range map[string]func() ([]pdp.Answer, error){
+		"none": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, nil) },
+		"257": func() ([]pdp.Answer, error) {
+			return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]*writ.Proposal, 257))
+		},
+		"no caller": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), nil, one) },
+		"late":      func() ([]pdp.Answer, error) { return p.DecideBatch(late, b.Snapshot.LocalHost, one) },
+	} {
+		if answers, err := try(); err == nil || answers != nil {
+			t.Errorf("%s: %v, %v", name, answers, err)
+		}
+	}
+	if len(log.records) != 0 {
+		t.Error("something was recorded of nothing")
+	}
+	if answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]*writ.Proposal, 256)); err != nil || len(answers) != 256 {
+		t.Errorf("256: %v", err)
+	}
+}
+
+// TestExplainRecorded: an explanation is recorded, and what can't be recorded
+// is not explained.
+func TestExplainRecorded(t *testing.T) {
+	b := lab(t)
+	log := &memory{}
+	p := newPDP(t, log, holding(b.Snapshot))
+	for i, s := range b.Scenarios {
+		s := s.At(time.Now())
+		e, err := p.Explain(t.Context(), b.Snapshot.LocalHost, &s.Proposal)
+		if err != nil || e.Decision.Code != s.Expect.Code || len(e.Controls) == 0 {
+			t.Errorf("%s: %s after %d controls, %v", s.Name, e.Decision.Code, len(e.Controls), err)
+		}
+		if r := log.records[i]; r.Kind != audit.KindExplanation || r.Code != s.Expect.Code || log.durable[i] {
+			t.Errorf("%s: recorded %s %s", s.Name, r.Kind, r.Code)
+		}
+	}
+	s := b.Scenarios[0].At(time.Now())
+	dead := newPDP(t, &memory{fail: errors.New("disk full")}, holding(b.Snapshot))
+	if e, err := dead.Explain(t.Context(), b.Snapshot.LocalHost, &s.Proposal); err != nil || e.Decision.Code != writ.CodeAuditUnavailable || len(e.Controls) > 0 {
+		t.Errorf("unrecorded: %+v, %v", e, err)
+	}
+	if e, err := newPDP(t, log, &snapshot.Holder{}).Explain(t.Context(), b.Snapshot.LocalHost, &s.Proposal); err != nil || e.Decision.Code != writ.CodeSnapshotStale {
+		t.Errorf("no bundle: %+v, %v", e, err)
+	}
+	if _, err := p.Explain(t.Context(), nil, nil); err == nil {
+		t.Error("nothing is explained to nobody")
+	}
+}
