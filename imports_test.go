@@ -75,7 +75,7 @@ var onlyFor = []struct {
 	why  string
 }{
 	{module + "/decide", []string{"pdp", "cmd/pdp", "benchmarks"}, "only pdp makes answers; the command decides locally and gives no authority"},
-	{module + "/gen/writ/v1", []string{"server", "cmd/pdp", "benchmarks"}, "one door for the wire"},
+	{module + "/gen/writ/v1", []string{"server", "cmd/pdp", "benchmarks", "pdptest"}, "one door for the wire"},
 	{module + "/gen/writ/bundle/v1", []string{"bundle"}, "one door for files"},
 	{"buf.build/go/protoyaml", []string{"bundle"}, "files that people write are read in one place"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", []string{"contract"}, "one place checks schemas"},

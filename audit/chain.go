@@ -81,6 +81,7 @@ func readThrough(r io.Reader) (end, error) {
 	var e end
 	lines := bufio.NewReaderSize(r, maxLine)
 	for {
+		number := e.next + 1 // of this line; check moves on, also over a line that it refuses
 		line, err := lines.ReadSlice('\n')
 		switch {
 		case err == io.EOF:
@@ -95,7 +96,7 @@ func readThrough(r io.Reader) (end, error) {
 		}
 		if err != nil {
 			return end{}, fmt.Errorf("line %d (at byte %d) %w: the log was changed, or its disk is at fault; "+
-				"put back the file as it was, or move it away to begin a new log", e.next+1, e.size, err)
+				"put back the file as it was, or move it away to begin a new log", number, e.size, err)
 		}
 		e.size += int64(len(line))
 	}

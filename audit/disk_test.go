@@ -89,6 +89,27 @@ func TestDamageIsRefused(t *testing.T) {
 	}
 }
 
+// TestDamageIsPlaced: whoever opens the file in an editor must find the line.
+func TestDamageIsPlaced(t *testing.T) {
+	data := fiveRecords(t, t.TempDir())
+	lines := slices.Collect(bytes.Lines(data))
+	third := len(lines[0]) + len(lines[1]) // bytes before the third line
+	for name, change := range map[string]struct {
+		with, want string
+	}{
+		"its text":     {"d-2", " does not match its chain"},
+		"its sequence": {`{"sequence":2,`, " is not record 2"},
+	} {
+		changed := bytes.Clone(data)
+		i := third + bytes.Index(lines[2], []byte(change.with))
+		changed[i+len(change.with)-2] = '9'
+		want := fmt.Sprintf("line 3 (at byte %d)%s", third, change.want)
+		if _, err := audit.Open(writeLog(t, changed)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+}
+
 func TestTornTailIsCut(t *testing.T) {
 	data := fiveRecords(t, t.TempDir())
 	lines := slices.Collect(bytes.Lines(data))

@@ -23,6 +23,7 @@ type line struct {
 	ID             string    `json:"id"`
 	Caller         string    `json:"caller"`
 	RequestID      string    `json:"request_id"`
+	TraceID        string    `json:"trace_id"`
 	Issuer         string    `json:"issuer"`
 	Subject        string    `json:"subject"`
 	Principal      string    `json:"principal"`

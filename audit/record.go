@@ -38,6 +38,7 @@ type Record struct {
 
 	Caller    string   // name of the caller
 	RequestID string   // of the proposal
+	TraceID   string   // W3C trace id of the call, as the caller or this process began it: 32 lower-case hexadecimal digits; empty: not traced
 	Issuer    string   // of the principal, as the proposal claims
 	Subject   string   // of the principal, as the proposal claims
 	Principal string   // Cedar entity, as text; empty where the token did not establish it
@@ -91,6 +92,7 @@ func (r *Record) appendBody(b []byte) []byte {
 	b = appendText(b, "id", r.ID)
 	b = appendText(b, "caller", r.Caller)
 	b = appendText(b, "request_id", r.RequestID)
+	b = appendText(b, "trace_id", r.TraceID)
 	b = appendText(b, "issuer", r.Issuer)
 	b = appendText(b, "subject", r.Subject)
 	b = appendText(b, "principal", r.Principal)

@@ -15,7 +15,7 @@ import (
 func fullRecord() audit.Record {
 	return audit.Record{
 		Time: time.Date(2031, 4, 1, 14, 0, 0, 250_000_000, time.FixedZone("", 2*3600)), Kind: audit.KindDecision, ID: "d-1",
-		Caller: "host-1", RequestID: "r-1", Issuer: "https://login.example", Subject: "ann", Principal: `User::"ann"`, Actors: []string{`Agent::"a"`, `Agent::"b"`},
+		Caller: "host-1", RequestID: "r-1", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Issuer: "https://login.example", Subject: "ann", Principal: `User::"ann"`, Actors: []string{`Agent::"a"`, `Agent::"b"`},
 		Server: "payments", Tool: "create_payment", Action: "payments/create_payment", Resources: []string{`Supplier::"acme"`},
 		Outcome: writ.ReviewRequired, Code: writ.CodeApprovalRequired, Control: writ.ControlApproval, Policies: []string{"large-amounts"}, Errors: []string{"limits"},
 		Explanation:    "Two people must agree.\n",
@@ -40,7 +40,7 @@ func TestLines(t *testing.T) {
 	}
 	want := []string{
 		`{"sequence":0,"time":"1970-01-01T00:00:00Z","kind":"start","revision":"rev-9"`,
-		`{"sequence":1,"time":"2031-04-01T12:00:00.25Z","kind":"decision","id":"d-1","caller":"host-1","request_id":"r-1",` +
+		`{"sequence":1,"time":"2031-04-01T12:00:00.25Z","kind":"decision","id":"d-1","caller":"host-1","request_id":"r-1","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736",` +
 			`"issuer":"https://login.example","subject":"ann","principal":"User::\"ann\"","actors":["Agent::\"a\"","Agent::\"b\""],"server":"payments","tool":"create_payment",` +
 			`"action":"payments/create_payment","resources":["Supplier::\"acme\""],"outcome":"REVIEW_REQUIRED","code":"APPROVAL_REQUIRED",` +
 			`"control":"APPROVAL","policies":["large-amounts"],"errors":["limits"],"explanation":"Two people must agree.\n","contract_digest":"sha256:c",` +

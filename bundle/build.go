@@ -3,6 +3,7 @@ package bundle
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	_ "time/tzdata" // zones are known where the machine has none
 
@@ -32,12 +33,19 @@ type Bundle struct {
 	Scenarios []Scenario
 	// Warnings are what should be looked at, though the bundle may be served.
 	Warnings writ.Faults
+	// NotDecisionBearing and AcceptedMutants are what bundle.yaml says for
+	// mutation tests.
+	NotDecisionBearing []NotDecisionBearing
+	AcceptedMutants    []AcceptedMutant
 }
 
 // builder holds what has been read of a bundle so far.
 type builder struct {
 	layout layout
 	faults writ.Faults
+	// unchecked names the parts that could not be checked because of faults in
+	// what they rest on.
+	unchecked []string
 
 	name          string
 	zone          *time.Location
@@ -54,11 +62,16 @@ type builder struct {
 	schema        *policy.Schema
 	policies      *policy.Set
 	snapshot      *snapshot.Snapshot
+	bundle        *document // bundle.yaml; nil: there is none
+	free          []NotDecisionBearing
+	accepted      []AcceptedMutant
 }
 
 // Build makes a world of files, or says everything that is wrong with them.
 // It returns no bundle when any fault is an error. The faults are sorted, and
-// hold the warnings too.
+// hold the warnings too. A fault in one part would only show again in those
+// that rest on it: they are not checked then, and the last of the faults, a
+// warning without a file, names them.
 //
 // The snapshot's LoadedAt is zero: whoever puts it to use sets it first.
 func Build(files []File) (*Bundle, writ.Faults) {
@@ -78,12 +91,20 @@ func Build(files []File) (*Bundle, writ.Faults) {
 	if servers {
 		b.checkObservers()
 	}
-	// A fault in what a later part rests on would only show again there.
-	schema := servers && issuers && b.clean(b.makeSchema)
+	schema := false
+	if servers && issuers {
+		schema = b.clean(b.makeSchema)
+	} else {
+		b.readSchema()
+	}
+	if !schema && len(b.layout.entities) > 0 {
+		b.unchecked = append(b.unchecked, "entities")
+	}
 	if schema && b.clean(b.checkEntities) && known {
 		b.compile()
-	} else {
+	} else if !b.layout.lawless() {
 		b.faults = append(b.faults, policy.Read(b.policySources())...)
+		b.unchecked = append(b.unchecked, "policies")
 	}
 	scenarios := b.readScenarios()
 
@@ -91,19 +112,33 @@ func Build(files []File) (*Bundle, writ.Faults) {
 	if len(b.faults.Errors()) == 0 {
 		b.snapshot = b.world(revision)
 	}
-	out := &Bundle{Name: b.name, Snapshot: b.snapshot}
+	b.checkMutants()
+	b.ceremony()
+	out := &Bundle{Name: b.name, Snapshot: b.snapshot, NotDecisionBearing: b.free, AcceptedMutants: b.accepted}
 	if b.snapshot != nil {
 		out.Scenarios = b.makeScenarios(scenarios)
+	} else if len(scenarios) > 0 {
+		b.unchecked = append(b.unchecked, "scenarios")
 	}
 	for _, s := range scenarios {
 		b.faults = append(b.faults, s.faults...)
 	}
 	b.faults = b.faults.Sort()
 	if len(b.faults.Errors()) > 0 {
-		return nil, b.faults
+		return nil, b.closing(b.faults)
 	}
 	out.Warnings = b.faults
 	return out, b.faults
+}
+
+// closing adds, after the faults, which parts they kept from being checked.
+func (b *builder) closing(faults writ.Faults) writ.Faults {
+	if len(b.unchecked) == 0 {
+		return faults
+	}
+	return append(faults, writ.Fault{
+		Severity: writ.Warning, Message: "mend these first: " + strings.Join(b.unchecked, ", ") + " were not checked",
+	})
 }
 
 // clean runs a step and reports whether it found no error.
@@ -133,6 +168,7 @@ func (b *builder) readBundle() {
 	var file bundlev1.BundleFile
 	if decode(d, &file) {
 		b.name = file.GetName()
+		b.readMutants(d, &file)
 		if name := file.GetTimeZone(); name != "" {
 			zone, err := time.LoadLocation(name)
 			if err != nil || name == "Local" { // Local differs from machine to machine
@@ -163,8 +199,23 @@ func (b *builder) makeSchema() {
 	t.Principals, t.Actors = slices.Compact(t.Principals), slices.Compact(t.Actors)
 	schema, faults := policy.NewSchema(t)
 	b.locateTypes(faults)
-	b.faults = append(b.faults, faults...)
+	b.faults = append(b.faults, b.locateContracts(faults)...)
 	b.schema = schema
+}
+
+// readSchema says what is wrong with the bundle's own types, where other
+// faults leave no schema to make.
+func (b *builder) readSchema() {
+	f := b.layout.schema
+	if f == nil {
+		return
+	}
+	_, faults := policy.NewSchema(policy.Types{Schema: policy.Source{File: f.Name, Text: f.Data}})
+	for _, fault := range faults {
+		if fault.File == f.Name {
+			b.faults = append(b.faults, fault)
+		}
+	}
 }
 
 func (b *builder) policySources() []policy.Source {

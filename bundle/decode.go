@@ -43,23 +43,27 @@ func (s shortForm) expand(n *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: []*yaml.Node{key, value}, Line: n.Line, Column: n.Column}
 }
 
-// decode reads a file into a message and reports whether it could.
+// decode reads a file into a message, as far as it can be read, and reports
+// whether it could. What could not is among the document's faults; from here
+// on it says nothing more of what may follow from that.
 func decode(d *document, m proto.Message) bool {
 	if d.root == nil {
 		return false
 	}
-	before := len(d.faults)
-	d.checkMessage(d.root, m.ProtoReflect().Descriptor(), "")
-	return len(d.faults) == before && d.unmarshal(m, nil)
+	read := d.checkMessage(d.root, m.ProtoReflect().Descriptor(), "")
+	if read == nil || !d.unmarshal(m, &rewriter{root: copyNode(read)}) {
+		return false
+	}
+	d.decoded = true
+	return true
 }
 
 // unmarshal has protoyaml read what has been checked. It quotes the line of a
 // node that it refuses, and takes only LF for the end of one: checkText and
-// the refusal of null keep every such node on a line that it finds. Instead of a message
-// at a place that merged knows, the node given there is read.
-func (d *document) unmarshal(m proto.Message, merged map[place]*yaml.Node) bool {
+// the refusal of null keep every such node on a line that it finds.
+func (d *document) unmarshal(m proto.Message, r *rewriter) bool {
 	before := len(d.faults)
-	err := protoyaml.UnmarshalOptions{CustomUnmarshaler: rewriter{merged}}.Unmarshal(d.data, m)
+	err := protoyaml.UnmarshalOptions{CustomUnmarshaler: r}.Unmarshal(d.data, m)
 	if err == nil {
 		return true
 	}
@@ -82,11 +86,19 @@ func (d *document) unmarshal(m proto.Message, merged map[place]*yaml.Node) bool 
 // place is where a node stands in its file.
 type place struct{ line, column int }
 
-// rewriter gives protoyaml the long form of what is written short.
-type rewriter struct{ merged map[place]*yaml.Node }
+// rewriter gives protoyaml the long form of what is written short. Its nodes
+// are changed on the way.
+type rewriter struct {
+	root *yaml.Node // read in place of the file's value; nil: the file's
+	// merged holds the scenarios to read in place of those that stand there.
+	merged map[place]*yaml.Node
+}
 
 // Unmarshal changes the node in place and leaves the reading to protoyaml.
-func (r rewriter) Unmarshal(n *yaml.Node, m proto.Message) (bool, error) {
+func (r *rewriter) Unmarshal(n *yaml.Node, m proto.Message) (bool, error) {
+	if r.root != nil { // the first node is the file's value
+		*n, r.root = *r.root, nil
+	}
 	name := m.ProtoReflect().Descriptor().FullName()
 	if name == "writ.bundle.v1.Scenario" {
 		if other := r.merged[place{n.Line, n.Column}]; other != nil {

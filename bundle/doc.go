@@ -26,9 +26,12 @@
 // say what its fields mean. It must be readable in exactly one way: names in
 // the spelling of the .proto file (snake_case), no repeated keys, no null
 // where a value is meant, no aliases, anchors, tags or merge keys, one
-// document, at most 1 MiB and 64 levels of UTF-8. Numbers inside arguments,
-// when_absent and observed values count as they are written: 125.00 is never
-// made a binary number on its way.
+// document, at most 1 MiB and 64 levels of UTF-8 without a byte order mark.
+// Numbers inside arguments, when_absent and observed values count as they are
+// written: 125.00 is never made a binary number on its way.
+//
+// What has the wrong form hides nothing else: it is left out, the rest is
+// checked, and nothing is said that may only follow from what was left out.
 //
 // # Defaults
 //

@@ -65,14 +65,15 @@ func (d *document) appendJSON(dst []byte, n *yaml.Node, field string) []byte {
 
 // tree reads a YAML value as a tree of canon, in which every number is exact.
 func (d *document) tree(n *yaml.Node, field string) (any, bool) {
-	before := len(d.faults)
+	before := d.found
 	text := d.appendJSON(nil, n, field)
-	if len(d.faults) > before {
+	if d.found > before {
 		return nil, false
 	}
 	v, err := canon.Parse(text)
 	if err != nil {
 		d.add(n, field, err.Error())
+		d.unreadable(field)
 		return nil, false
 	}
 	return v, true

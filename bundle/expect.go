@@ -3,11 +3,20 @@ package bundle
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/writ-pdp/writ"
 )
+
+// outcomes are the words that people write for a code, each with one of its
+// codes.
+var outcomes = map[string]writ.Code{
+	"ALLOWED": writ.CodeAllow, "PERMIT": writ.CodeAllow, "PERMITTED": writ.CodeAllow,
+	"DENY": writ.CodeNoPermit, "DENIED": writ.CodeNoPermit, "FORBID": writ.CodeNoPermit, "FORBIDDEN": writ.CodeNoPermit,
+	"REVIEW": writ.CodeApprovalRequired, "REVIEW_REQUIRED": writ.CodeApprovalRequired,
+}
 
 // expect reads the expected answer, and refuses one that this bundle could
 // never give.
@@ -30,7 +39,14 @@ func (p *proposer) expect() Expectation {
 		for _, info := range writ.Codes() {
 			known = append(known, string(info.Code))
 		}
-		p.fail(field, didYouMean(fmt.Sprintf("%q is neither Writ's code nor named by a policy's @code", in.GetCode()), in.GetCode(), known))
+		switch code := strings.ToUpper(in.GetCode()); {
+		case outcomes[code] != "":
+			p.fail(field, fmt.Sprintf("%s is an outcome: write its code, such as %s", in.GetCode(), outcomes[code]))
+		case slices.Contains(known, code):
+			p.fail(field, fmt.Sprintf("codes are written in capitals: %s", code))
+		default:
+			p.fail(field, didYouMean(fmt.Sprintf("%q is neither Writ's code nor named by a policy's @code", in.GetCode()), in.GetCode(), known))
+		}
 	}
 	if out.Control != "" && out.Control != out.Code.Control() {
 		p.fail("expect.control", fmt.Sprintf("%s is never answered by %s, but by %s", out.Code, out.Control, or(string(out.Code.Control()), "no control")))

@@ -23,16 +23,6 @@ func (b *builder) readEntities() {
 	b.store = store
 }
 
-// checkEntities holds each entity against its type in the schema.
-func (b *builder) checkEntities() {
-	for i := range b.held {
-		h := &b.held[i]
-		if err := b.schema.CheckEntity(entityOf(h)); err != nil {
-			b.fault(h.File, h.Line, h.Column, err.Error())
-		}
-	}
-}
-
 // people are the entities of the bundle that some issuer could name.
 func (b *builder) people() []types.EntityUID {
 	var out []types.EntityUID

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"fmt"
@@ -38,7 +39,8 @@ func sizeOf(name string) int {
 
 // known is what a fault about a strange file says there is.
 const known = "a bundle holds servers/ID.yaml with servers/ID.tools.json, policies/**.cedar, entities/**.json, scenarios/**.yaml, " +
-	"schema.cedarschema, bundle.yaml, issuers.yaml, callers.yaml and revocations.yaml"
+	"schema.cedarschema, bundle.yaml, issuers.yaml, callers.yaml and revocations.yaml; " +
+	"README.md, files named LICENSE* and files whose names begin with a dot may lie anywhere"
 
 // layout is a bundle's files by their part in it. Each list is in bytewise
 // order of names.
@@ -113,8 +115,38 @@ func (b *builder) arrange(files []File) {
 	if len(b.layout.servers) == 0 {
 		b.fault("", 0, 0, "the bundle has no server: write servers/ID.yaml and servers/ID.tools.json")
 	}
-	if len(b.layout.policies) == 0 {
+	if b.layout.lawless() {
 		b.fault("", 0, 0, "the bundle has no policy, so nothing would be permitted: write policies/NAME.cedar")
+	}
+}
+
+// lawless reports whether no file holds a policy.
+func (l *layout) lawless() bool {
+	return !slices.ContainsFunc(l.policies, func(f *File) bool { return !blank(f.Data) })
+}
+
+// blank reports whether a Cedar text is nothing but white space and comments.
+func blank(text []byte) bool {
+	for {
+		text = bytes.TrimLeft(text, " \t\r\n")
+		end, size := 0, 1
+		switch {
+		case len(text) == 0:
+			return true
+		case bytes.HasPrefix(text, []byte("//")):
+			end = bytes.IndexByte(text, '\n')
+		case bytes.HasPrefix(text, []byte("/*")):
+			end, size = bytes.Index(text[2:], []byte("*/")), len("/**/")
+			if end < 0 {
+				return false // a comment without end: a fault
+			}
+		default:
+			return false
+		}
+		if end < 0 {
+			return true
+		}
+		text = text[end+size:]
 	}
 }
 
@@ -174,6 +206,9 @@ func strange(name string) string {
 	if stem, ok := strings.CutSuffix(name, ".yml"); ok {
 		return "the name ends in .yml: rename it " + path.Base(stem) + ".yaml"
 	}
+	if backup(path.Base(name)) {
+		return "this looks like an editor's backup or swap file, and what it holds may once have been a rule: remove it"
+	}
 	dir, _, ok := strings.Cut(name, "/")
 	if !ok {
 		return "no such file belongs here"
@@ -183,6 +218,16 @@ func strange(name string) string {
 		return "no such file belongs in " + dir + "/"
 	}
 	return "no such directory belongs here"
+}
+
+// backup reports whether a file's name is of the kind that editors and tools
+// give to copies.
+func backup(name string) bool {
+	switch path.Ext(name) {
+	case ".swp", ".swo", ".swn", ".bak", ".orig", ".rej", ".tmp", ".old":
+		return true
+	}
+	return strings.HasSuffix(name, "~") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
 }
 
 // revision names the content of a bundle: equal files give equal revisions,

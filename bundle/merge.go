@@ -15,7 +15,8 @@ const maxMerged = 1_000_000
 // scenarioFile is a scenario file with its cases merged over its defaults.
 type scenarioFile struct {
 	*document
-	cases []scenarioCase
+	cases    []scenarioCase
+	guessing bool // the defaults have faults, so nobody knows what they meant
 }
 
 // scenarioCase is one case, as text in its place and as a message.
@@ -26,15 +27,12 @@ type scenarioCase struct {
 }
 
 // readScenarios reads the files and merges their cases. Whether they speak of
-// this bundle is for later: see makeScenarios.
+// this bundle is for later: see makeScenarios. A file with faults has no cases.
 func (b *builder) readScenarios() []*scenarioFile {
 	var out []*scenarioFile
 	for _, f := range b.layout.scenarios {
 		s := &scenarioFile{document: parseYAML(f.Name, f.Data)}
 		s.read()
-		// Faults found so far are the bundle's; makeScenarios adds its own.
-		b.faults = append(b.faults, s.faults...)
-		s.faults = nil
 		out = append(out, s)
 	}
 	return out
@@ -57,9 +55,12 @@ func (s *scenarioFile) read() {
 	}
 	s.checkMessage(&outline, (&bundlev1.ScenarioFile{}).ProtoReflect().Descriptor(), "")
 	defaults, cases := find(s.root, "defaults"), find(s.root, "cases")
+	s.guessing = len(s.faults) > before
 	switch {
-	case len(s.faults) > before:
+	case s.root.Kind != yaml.MappingNode:
 		return
+	case cases == nil && len(s.unread) > 0:
+		return // it may be misspelt
 	case cases == nil:
 		s.add(s.root, "cases", "there are no cases: write cases: and a list of calls")
 		return
@@ -85,7 +86,7 @@ func (s *scenarioFile) read() {
 		merged[place{c.Line, c.Column}] = copyNode(nodes[i])
 	}
 	var file bundlev1.ScenarioFile
-	if len(s.faults) > before || !s.unmarshal(&file, merged) {
+	if len(s.faults) > before || !s.unmarshal(&file, &rewriter{merged: merged}) {
 		return
 	}
 	for i, c := range file.GetCases() {
@@ -133,7 +134,7 @@ func (s *scenarioFile) merge(target, patch, written *yaml.Node, field string) *y
 		key, value := patch.Content[i], patch.Content[i+1]
 		at := member(field, key.Value)
 		if isNull(value) {
-			if find(written, key.Value) == nil {
+			if find(written, key.Value) == nil && !s.guessing {
 				s.add(key, at, fmt.Sprintf("null removes %s from the defaults, and it is not there: to send a null, write arguments_json", key.Value))
 			}
 			continue

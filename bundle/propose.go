@@ -60,10 +60,14 @@ type proposer struct {
 	claims map[string]string // of the principal
 }
 
-// fail reports a fault at a field of the case, in the defaults where it
+// fail reports a fault at a field of the case, or of the defaults where it
 // stands there.
 func (p *proposer) fail(field, message string) {
-	p.add(nodeAt(p.in.merged, field), p.at+"."+field, message)
+	n, at := nodeAt(p.in.merged, field), p.at
+	if defaults := find(p.root, "defaults"); defaults != nil && n != defaults && n == nodeAt(defaults, field) {
+		at = "defaults" // merging keeps nodes
+	}
+	p.add(n, at+"."+field, message)
 }
 
 func (p *proposer) scenario() Scenario {

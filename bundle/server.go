@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/canon"
 	"github.com/writ-pdp/writ/contract"
 	"github.com/writ-pdp/writ/definition"
 	bundlev1 "github.com/writ-pdp/writ/gen/writ/bundle/v1"
@@ -34,15 +35,19 @@ func (b *builder) readServers() {
 		}
 		s := &server{document: parseYAML(f.review.Name, f.review.Data), id: id}
 		var file bundlev1.ServerFile
-		if decode(s.document, &file) {
-			if file.GetId() != id {
+		read := decode(s.document, &file)
+		if read {
+			if file.GetId() != id && file.GetId() != "" {
 				s.add(s.at("id"), "id", fmt.Sprintf("the id is %q and the file is named %s.yaml: make them equal", file.GetId(), id))
 			}
 			s.redeemedBy = file.GetRedeemedBy()
 			declaration := s.declaration(&file)
-			if len(s.faults) == 0 && tools != nil {
-				s.review(declaration, tools)
+			if tools != nil {
+				b.faults = append(b.faults, s.review(declaration, tools, f.tools)...)
 			}
+		}
+		if !read || tools == nil {
+			b.unchecked = append(b.unchecked, "the tools of "+id)
 		}
 		b.faults = append(b.faults, s.faults...)
 		b.servers = append(b.servers, s)
@@ -70,11 +75,20 @@ func (b *builder) readTools(id string, f *serverFiles) []*definition.Tool {
 	return tools
 }
 
-// review makes the contracts and puts what is wrong with them in its place.
-func (s *server) review(d contract.Declaration, tools []*definition.Tool) {
+// review makes the contracts and puts what is wrong with them in its place. It
+// returns what is wrong in the file of the definitions.
+func (s *server) review(d contract.Declaration, tools []*definition.Tool, file *File) writ.Faults {
 	contracts, faults, warnings := contract.New(d, tools)
+	var definitions writ.Faults
 	for _, f := range faults {
-		s.add(s.at(f.Field), f.Field, f.Message)
+		switch {
+		case f.Pointer != "":
+			if len(definitions) < maxFaults {
+				definitions = append(definitions, definitionFault(f, tools, file))
+			}
+		case f.Message != contract.ReasonPartial:
+			s.add(s.at(f.Field), f.Field, f.Message)
+		}
 	}
 	first := len(s.faults)
 	for _, w := range warnings {
@@ -83,7 +97,27 @@ func (s *server) review(d contract.Declaration, tools []*definition.Tool) {
 	for i := first; i < len(s.faults); i++ {
 		s.faults[i].Severity = writ.Warning
 	}
-	s.contracts = contracts
+	if len(s.faults.Errors()) == 0 {
+		s.contracts = contracts
+	}
+	return definitions
+}
+
+// definitionFault puts what is wrong with a tool's definition where it stands.
+func definitionFault(f contract.FieldError, tools []*definition.Tool, file *File) writ.Fault {
+	out := writ.Fault{File: file.Name, Field: f.Field, Message: f.Message}
+	at := splitPath(f.Field)
+	i := slices.IndexFunc(tools, func(t *definition.Tool) bool { return t.Name == at[len(at)-1] })
+	if i < 0 {
+		return out
+	}
+	text := file.Data[tools[i].Offset:]
+	name, value := canon.Locate(text, f.Pointer)
+	if value < len(text) && (text[value] == '{' || text[value] == '[') {
+		value = name
+	}
+	out.Line, out.Column = lineOf(file.Data, tools[i].Offset+value)
+	return out
 }
 
 // declaration is the Go form of the file.
@@ -95,12 +129,13 @@ func (s *server) declaration(f *bundlev1.ServerFile) contract.Declaration {
 		Classifications: f.GetClassifications(), Purposes: f.GetPurposes(),
 		Tools: make(map[string]contract.Review, len(f.GetTools())),
 	}
-	for _, r := range f.GetResources() {
-		d.Resources = append(d.Resources, resource(r))
+	for i, r := range f.GetResources() {
+		d.Resources = append(d.Resources, s.resource(r, item("resources", i)))
 	}
 	if f.GetDefaults() != nil {
 		d.Defaults = s.reviewOf(f.GetDefaults(), "defaults")
 	}
+	d.Defaults.Partial = s.partly("defaults") || s.misspelt(f, "defaults")
 	for _, name := range slices.Sorted(maps.Keys(f.GetTools())) {
 		d.Tools[name] = s.reviewOf(f.GetTools()[name], "tools", name)
 	}
@@ -120,7 +155,7 @@ func (s *server) reviewOf(r *bundlev1.Review, at ...string) contract.Review {
 		ReviewShows: r.GetReviewShows(), OnChange: r.GetOnChange(), DecideAt: r.GetDecideAt(), Undeclared: r.GetUndeclared(),
 	}
 	if r.GetResource() != nil {
-		one := resource(r.GetResource())
+		one := s.resource(r.GetResource(), field+".resource")
 		out.Resource = &one
 	}
 	if len(r.GetMethods()) > 0 {
@@ -164,6 +199,7 @@ func (s *server) reviewOf(r *bundlev1.Review, at ...string) contract.Review {
 			out.Postconditions.Checks = append(out.Postconditions.Checks, check)
 		}
 	}
+	out.Partial = s.partly(field)
 	return out
 }
 
@@ -178,11 +214,12 @@ func (s *server) duration(d *durationpb.Duration, field string) time.Duration {
 }
 
 // resource converts a resource line.
-func resource(r *bundlev1.Resource) contract.Resource {
+func (s *server) resource(r *bundlev1.Resource, field string) contract.Resource {
 	return contract.Resource{
 		Entity: r.GetEntity(), ID: r.GetId(), In: r.GetIn(), Fold: r.GetFold(), MayBeNew: r.GetMayBeNew(),
 		Path: r.GetPath().GetNames(), Host: r.GetHost().GetNames(), URL: r.GetUrl().GetNames(), Email: r.GetEmail().GetNames(),
 		Within: r.GetWithin(), Base: r.GetBase(), Case: r.GetCase(),
+		Partial: s.partly(field),
 	}
 }
 

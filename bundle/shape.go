@@ -15,120 +15,206 @@ import (
 // wholeNumber is how an integer is written in a file.
 var wholeNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`)
 
-// checkMessage holds a YAML value against the message that it is to become.
-// It is stricter than protoyaml: names in their one spelling, no null, no
-// number where a word is meant, and all faults at once, each in its place.
-func (d *document) checkMessage(n *yaml.Node, desc protoreflect.MessageDescriptor, field string) {
+// checkMessage holds a YAML value against the message that it is to become,
+// and returns what can be read of it: n itself, a copy without what can't, or
+// nil for nothing. It is stricter than protoyaml: names in their one spelling,
+// no null, no number where a word is meant, and all faults at once, each in
+// its place.
+func (d *document) checkMessage(n *yaml.Node, desc protoreflect.MessageDescriptor, field string) *yaml.Node {
 	switch desc.FullName() {
 	case "google.protobuf.Struct":
 		if n.Kind != yaml.MappingNode {
-			d.add(n, field, "write names and values here, such as {private: false}")
-			return
+			return d.refuse(n, field, "write names and values here, such as {private: false}")
 		}
-		d.appendJSON(nil, n, field)
-		return
+		return d.checkJSON(n, field)
 	case "google.protobuf.Value":
-		d.appendJSON(nil, n, field)
-		return
+		return d.checkJSON(n, field)
 	case "google.protobuf.Duration":
 		if v, err := protoyaml.ParseDuration(n.Value); n.Kind != yaml.ScalarNode || err != nil || v.CheckValid() != nil && v != nil {
-			d.add(n, field, "write a duration in hours, minutes and seconds, such as 24h, 15m or 1m30s")
+			return d.refuse(n, field, "write a duration in hours, minutes and seconds, such as 24h, 15m or 1m30s")
 		}
-		return
+		return n
 	case "google.protobuf.Timestamp":
 		if _, err := time.Parse(time.RFC3339Nano, n.Value); n.Kind != yaml.ScalarNode || err != nil {
-			d.add(n, field, "write a time as in RFC 3339, such as 2026-11-30T10:00:00Z")
+			return d.refuse(n, field, "write a time as in RFC 3339, such as 2026-11-30T10:00:00Z")
 		}
-		return
+		return n
 	}
 	if short, ok := shortForms[desc.FullName()]; ok {
 		if n.Kind == yaml.MappingNode && !short.long {
-			d.add(n, field, "write "+short.say)
-			return
+			return d.refuse(n, field, "write "+short.say)
 		}
 		if long := short.expand(n); long != nil {
-			d.checkField(long.Content[1], n, desc.Fields().ByName(protoreflect.Name(short.field)), field)
-			return
+			read := d.checkField(long.Content[1], n, desc.Fields().ByName(protoreflect.Name(short.field)), field)
+			if read == long.Content[1] {
+				return n
+			}
+			return read // shorter, and still in short form
 		}
 	}
 	if n.Kind != yaml.MappingNode {
-		d.add(n, field, fmt.Sprintf("write fields here (%s), not %s", names(desc), kindOf(n)))
-		return
+		return d.refuse(n, field, fmt.Sprintf("write fields here (%s), not %s", names(desc), kindOf(n)))
 	}
+	out := copied{of: n}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		at := member(field, key.Value)
 		fd := desc.Fields().ByName(protoreflect.Name(key.Value))
 		if fd == nil {
 			d.add(key, field, unknownField(desc, key.Value))
+			d.unreadable(at)
+			out.drop(i)
 			continue
 		}
-		d.checkField(value, key, fd, member(field, key.Value))
+		out.keep(i, key, value, d.checkField(value, key, fd, at))
+	}
+	return out.node()
+}
+
+// refuse reports a value that cannot be read.
+func (d *document) refuse(n *yaml.Node, field, message string) *yaml.Node {
+	d.add(n, field, message)
+	d.unreadable(field)
+	return nil
+}
+
+// checkJSON checks a value that stands for JSON.
+func (d *document) checkJSON(n *yaml.Node, field string) *yaml.Node {
+	before := d.found
+	d.appendJSON(nil, n, field)
+	if d.found > before {
+		d.unreadable(field)
+		return nil
+	}
+	return n
+}
+
+// copied is a mapping of which parts may be left out. It is copied when one is.
+type copied struct {
+	of  *yaml.Node
+	out *yaml.Node // nil: nothing is left out so far
+}
+
+// drop leaves out the member at i.
+func (c *copied) drop(i int) {
+	if c.out == nil {
+		copy := *c.of
+		c.out = &copy
+		c.out.Content = append([]*yaml.Node(nil), c.of.Content[:i]...)
 	}
 }
 
-func (d *document) checkField(n, key *yaml.Node, fd protoreflect.FieldDescriptor, field string) {
+// keep takes the member at i with what could be read of its value; nil leaves
+// it out.
+func (c *copied) keep(i int, key, value, read *yaml.Node) {
+	if read != value {
+		c.drop(i)
+	}
+	if c.out != nil && read != nil {
+		c.out.Content = append(c.out.Content, key, read)
+	}
+}
+
+func (c *copied) node() *yaml.Node {
+	if c.out != nil {
+		return c.out
+	}
+	return c.of
+}
+
+// checkField is checkMessage for the value of a field.
+func (d *document) checkField(n, key *yaml.Node, fd protoreflect.FieldDescriptor, field string) *yaml.Node {
 	if isNull(n) && !acceptsNull(fd) {
-		d.add(key, field, "there is no value: write one or leave the name out")
-		return
+		return d.refuse(key, field, "there is no value: write one or leave the name out")
 	}
 	switch {
 	case fd.IsMap():
 		if n.Kind != yaml.MappingNode {
-			d.add(n, field, "write names and values here, not "+kindOf(n))
-			return
+			return d.refuse(n, field, "write names and values here, not "+kindOf(n))
 		}
+		out := copied{of: n}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			name := n.Content[i]
+			name, value := n.Content[i], n.Content[i+1]
 			if name.Value == "" {
 				d.add(name, field, "the name is empty")
+				d.unreadable(member(field, ""))
+				out.drop(i)
 				continue
 			}
-			d.checkField(n.Content[i+1], name, fd.MapValue(), member(field, name.Value))
+			out.keep(i, name, value, d.checkField(value, name, fd.MapValue(), member(field, name.Value)))
 		}
+		return out.node()
 	case fd.IsList():
-		if n.Kind != yaml.SequenceNode {
-			d.add(n, field, "write a list here: ["+strings.Trim(example(n), "[]")+"]")
-			return
-		}
-		for i, element := range n.Content {
-			at := item(field, i)
-			if isNull(element) && !acceptsNull(fd) {
-				d.add(element, at, "there is no value: write one or remove the line")
-				continue
-			}
-			d.checkOne(element, fd, at)
-		}
-	default:
-		d.checkOne(n, fd, field)
+		return d.checkList(n, fd, field)
 	}
+	return d.checkOne(n, fd, field)
 }
 
-// checkOne checks a value that is neither a list nor a map.
-func (d *document) checkOne(n *yaml.Node, fd protoreflect.FieldDescriptor, field string) {
+// checkList is checkMessage for a list. Indexes count in faults, so an
+// element that can't be read leaves an empty one behind, or takes the list
+// with it where an element has no fields.
+func (d *document) checkList(n *yaml.Node, fd protoreflect.FieldDescriptor, field string) *yaml.Node {
+	if n.Kind != yaml.SequenceNode {
+		return d.refuse(n, field, "write a list here: ["+strings.Trim(example(n), "[]")+"]")
+	}
+	out := n
+	whole := true
+	for i, element := range n.Content {
+		at := item(field, i)
+		var read *yaml.Node
+		if isNull(element) && !acceptsNull(fd) {
+			d.refuse(element, at, "there is no value: write one or remove the line")
+		} else {
+			read = d.checkOne(element, fd, at)
+		}
+		switch {
+		case read == element:
+			continue
+		case read == nil && (fd.Message() == nil || acceptsNull(fd)):
+			whole = false
+			continue
+		case read == nil:
+			read = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: element.Line, Column: element.Column}
+		}
+		if out == n {
+			copy := *n
+			out = &copy
+			out.Content = slices.Clone(n.Content)
+		}
+		out.Content[i] = read
+	}
+	if !whole {
+		d.unreadable(field)
+		return nil
+	}
+	return out
+}
+
+// checkOne is checkMessage for a value that is neither a list nor a map.
+func (d *document) checkOne(n *yaml.Node, fd protoreflect.FieldDescriptor, field string) *yaml.Node {
 	if fd.Message() != nil {
-		d.checkMessage(n, fd.Message(), field)
-		return
+		return d.checkMessage(n, fd.Message(), field)
 	}
 	if n.Kind != yaml.ScalarNode {
-		d.add(n, field, "write one value here, not "+kindOf(n))
-		return
+		return d.refuse(n, field, "write one value here, not "+kindOf(n))
 	}
 	switch fd.Kind() {
 	case protoreflect.BoolKind:
 		if n.ShortTag() != "!!bool" || n.Value != "true" && n.Value != "false" {
-			d.add(n, field, "write true or false")
+			return d.refuse(n, field, "write true or false")
 		}
 	case protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Uint32Kind, protoreflect.Uint64Kind:
 		if n.ShortTag() != "!!int" || !wholeNumber.MatchString(n.Value) {
-			d.add(n, field, "write a whole number")
+			return d.refuse(n, field, "write a whole number")
 		}
 	case protoreflect.StringKind:
 		if strings.ContainsRune(n.Value, 0) {
-			d.add(n, field, "the text holds a NUL character")
+			return d.refuse(n, field, "the text holds a NUL character")
 		}
 	default:
-		d.add(n, field, "this field cannot be written in YAML")
+		return d.refuse(n, field, "this field cannot be written in YAML")
 	}
+	return n
 }
 
 // isNull reports whether nothing, ~ or null is written.
@@ -165,21 +251,22 @@ func example(n *yaml.Node) string {
 
 // names lists the fields of a message as they are written.
 func names(desc protoreflect.MessageDescriptor) string {
+	return strings.Join(fieldNames(desc), ", ")
+}
+
+func fieldNames(desc protoreflect.MessageDescriptor) []string {
 	var out []string
 	for i := range desc.Fields().Len() {
 		out = append(out, string(desc.Fields().Get(i).Name()))
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 func unknownField(desc protoreflect.MessageDescriptor, name string) string {
 	if fd := desc.Fields().ByJSONName(name); fd != nil {
 		return fmt.Sprintf("%q is written %s here", name, fd.Name())
 	}
-	var known []string
-	for i := range desc.Fields().Len() {
-		known = append(known, string(desc.Fields().Get(i).Name()))
-	}
+	known := fieldNames(desc)
 	if near := nearest(name, known); near != "" {
 		return fmt.Sprintf("there is no field %q: did you mean %s?", name, near)
 	}

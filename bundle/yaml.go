@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -31,6 +28,10 @@ type document struct {
 	lines  int
 	root   *yaml.Node // the document's one value; nil when it could not be read
 	faults writ.Faults
+	found  int // faults, also those that are reported already or too many
+
+	unread  []fieldPath // what is written and left out
+	decoded bool        // the rest has been read: see moot
 }
 
 // parseYAML reads a file. When the document's root is nil, its faults say why.
@@ -74,6 +75,10 @@ func parseYAML(file string, data []byte) *document {
 func (d *document) checkText() bool {
 	if len(d.data) > maxYAML {
 		d.addAt(0, 0, "", fmt.Sprintf("the file has %d bytes: at most %d are read, so split it", len(d.data), maxYAML))
+		return false
+	}
+	if bytes.HasPrefix(d.data, []byte("\ufeff")) {
+		d.addAt(1, 1, "", "the file begins with a byte order mark (U+FEFF): save it as UTF-8 without one")
 		return false
 	}
 	line, column := 1, 1
@@ -144,6 +149,9 @@ func (d *document) checkNode(n *yaml.Node, depth int) bool {
 
 // add reports a fault at a node.
 func (d *document) add(n *yaml.Node, field, message string) {
+	if d.decoded && d.moot(field) {
+		return
+	}
 	line, column := 1, 1
 	if n != nil && n.Line > 0 {
 		line, column = n.Line, n.Column
@@ -158,6 +166,7 @@ func (d *document) add(n *yaml.Node, field, message string) {
 // addAt reports a fault at a place. What many cases inherit from one place
 // is reported once.
 func (d *document) addAt(line, column int, field, message string) {
+	d.found++
 	if len(d.faults) > maxFaults {
 		return
 	}
@@ -172,33 +181,4 @@ func (d *document) addAt(line, column int, field, message string) {
 	case n == maxFaults:
 		d.faults = append(d.faults, writ.Fault{File: d.file, Message: "there are more faults in this file"})
 	}
-}
-
-// syntaxError is how the YAML reader reports a place.
-var syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
-
-// parserError is what the reader says about a structure, not a character.
-var parserError = regexp.MustCompile(`^did not find expected (<|'-'|key|',' or|node)|^found (duplicate|incompatible|undefined)`)
-
-func (d *document) addSyntax(err error) {
-	m := syntaxError.FindStringSubmatch(strings.SplitN(err.Error(), "\n", 2)[0])
-	if m == nil {
-		d.addAt(0, 0, "", "this is not YAML: "+err.Error())
-		return
-	}
-	line, _ := strconv.Atoi(m[1])
-	if line == 0 || parserError.MatchString(m[2]) {
-		line++ // the reader's parser counts from 0, its scanner from 1
-	}
-	lines := strings.Split(string(d.data), "\n")
-	line = min(line, len(lines))
-	for at := line; at <= min(line+1, len(lines)); at++ {
-		text := lines[at-1]
-		indent := text[:len(text)-len(strings.TrimLeft(text, " \t"))]
-		if tab := strings.IndexByte(indent, '\t'); tab >= 0 {
-			d.addAt(at, tab+1, "", "a tab indents this line: indent with spaces")
-			return
-		}
-	}
-	d.addAt(line, 0, "", "this is not YAML: "+m[2])
 }

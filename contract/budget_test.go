@@ -242,7 +242,7 @@ func TestBudgetIsPerCall(t *testing.T) {
 func TestConcurrentCalls(t *testing.T) {
 	c := opaqueX(t, `{"items":{"type":"string"}}`, `{}`)
 	texts := []string{`{"x":["a"]}`, `{"x":[1]}`, `{"x":[` + strings.TrimSuffix(strings.Repeat(`"a",`, 15_000), ",") + `]}`}
-	want := []string{"", "type", "steps"}
+	want := []string{"", "must be a string", "steps"}
 	done := make(chan error)
 	for worker := range 12 {
 		go func() {

@@ -18,6 +18,7 @@ type toolBuilder struct {
 	name       string
 	review     *review
 	definition *definition.Tool
+	own        *line // the review's own resource; nil: none, or faulty
 	catalog    *catalog
 	contract   *Contract
 	typed      map[string]Argument // what is said about arguments that are there
@@ -48,7 +49,9 @@ func (t *toolBuilder) build() {
 	t.arguments()
 	t.resource()
 	t.defaultValues()
-	t.methods()
+	if !t.review.partial { // what chooses the method may be unread
+		t.methods()
+	}
 	t.evidence()
 	t.shows()
 	t.postconditions()
@@ -62,12 +65,13 @@ func (t *toolBuilder) build() {
 }
 
 // find returns the argument that a line names. A line of the defaults whose
-// argument the tool lacks is ignored; one of the tool's own is a fault.
+// argument the tool lacks is ignored; one of the tool's own is a fault. (What
+// is unread could only make a further argument opaque, and take names away.)
 func (t *toolBuilder) find(name, field string, own bool) *argument {
 	a := t.catalog.byName[name]
 	switch {
 	case a == nil && own:
-		t.errorf(field, "the tool has no argument %q%s", name, nearest(name, t.catalog.names()))
+		t.certainf(field, "the tool has no argument %q%s", name, nearest(name, t.catalog.names()))
 	case a == nil:
 	case t.catalog.twice[name]:
 		t.errorf(field, "%q can be read as two different arguments: call the outer one opaque", name)
@@ -199,10 +203,13 @@ func (v Argument) apply(a *argument) {
 // resource finds the line that says what a call is about.
 func (t *toolBuilder) resource() {
 	b := &binder{faults: &t.faults, tool: t.name, catalog: t.catalog, root: t.contract.Arguments}
-	if own := t.review.resource; own != nil {
-		b.line = t.resourceLine(member(t.review.field, "resource"), *own)
+	if t.review.resource != nil {
+		b.line = t.own
 	} else {
 		for _, l := range t.lines {
+			if l != nil && l.resource.Partial {
+				return // it may be the one
+			}
 			if l != nil && l.appliesTo(t.catalog) {
 				l.applies = true
 				if b.line == nil {
@@ -211,9 +218,10 @@ func (t *toolBuilder) resource() {
 			}
 		}
 	}
-	if b.line == nil {
+	if b.line == nil || b.line.resource.Partial {
 		return
 	}
+	t.contract.resourceField = b.line.field
 	if t.contract.target, t.contract.Element = b.bind(); t.contract.target != nil {
 		r := b.line.resource
 		t.contract.Resource = &r
@@ -313,7 +321,7 @@ func (t *toolBuilder) contradictions() {
 		irreversible = irreversible || m.Effect == writ.Write && !m.Reversible
 	}
 	if irreversible && len(c.Evidence) == 0 && c.NoEvidence == "" {
-		t.warnf(t.review.field, "an irreversible write without evidence lines: a model alone may choose every value; add evidence, or say why there is none (evidence: none)")
+		t.warnf(t.review.field, "an irreversible write without evidence lines: a model alone may choose every value; add evidence, or say why there is none (no_evidence: REASON)")
 	}
 	says := func(hint *bool, value bool) bool { return hint != nil && *hint == value }
 	a := t.definition.Annotations

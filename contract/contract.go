@@ -73,6 +73,8 @@ type Contract struct {
 
 	supported []string // the keys of Evidence, sorted
 
+	resourceField string // of the declaration; empty where Resource is nil
+
 	action  string // S/T
 	actions []string
 	methods map[string]method
@@ -119,6 +121,10 @@ func (c *Contract) Actions() []string { return append([]string(nil), c.actions..
 // methods: S/T.
 func (c *Contract) ID() string { return c.action }
 
+// ResourceField returns the field of the declaration that Resource comes from:
+// resources[0], or tools.T.resource; empty where Resource is nil.
+func (c *Contract) ResourceField() string { return c.resourceField }
+
 // EvidencePointers returns the JSON Pointers that have an evidence line,
 // sorted. The caller doesn't change them.
 func (c *Contract) EvidencePointers() []string { return c.supported }
@@ -135,9 +141,14 @@ func (c *Contract) TargetType() (t types.EntityType, optional bool) {
 
 // Failure says why arguments are refused.
 type Failure struct {
-	Code    writ.Code // INVALID_ARGUMENTS or TARGET_OUT_OF_BOUNDS
-	Pointer string    // JSON Pointer into the arguments (RFC 6901)
-	Message string    // for people; without argument values
+	Code writ.Code // INVALID_ARGUMENTS or TARGET_OUT_OF_BOUNDS
+	// Pointer is a JSON Pointer into the arguments (RFC 6901), for people: of a
+	// name that nobody declared, what is not graphic is escaped, and one of more
+	// than 64 bytes is left out.
+	Pointer string
+	// Message is for people. It shows what the schema says, and never the value
+	// of an argument.
+	Message string
 }
 
 // String returns "pointer: message". A Failure is deliberately no error: a nil

@@ -74,6 +74,9 @@ type Resource struct {
 	// Case says how the server compares names in paths: "sensitive" (also when
 	// empty) or "insensitive".
 	Case string
+
+	// Partial says that more is written than could be read; see [Review].
+	Partial bool
 }
 
 // Review is what a reviewer declares about one tool.
@@ -119,6 +122,10 @@ type Review struct {
 	// Undeclared says what becomes of arguments that the schema does not
 	// declare: "refuse" (also when empty) or "allow", then opaque.
 	Undeclared string
+
+	// Partial says that more is written than could be read. [New] makes no
+	// contract then, and reports what is wrong whatever the rest may say.
+	Partial bool
 }
 
 // Method is what differs for one value of the method argument. What is unset is

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -15,31 +16,65 @@ import (
 	"github.com/writ-pdp/writ/canon"
 )
 
-// explain says for the reviewer why schema does not compile, and where.
-func explain(schema map[string]any, err error) error {
+// schemaError says for the reviewer why an input schema cannot be enforced.
+type schemaError struct {
+	pointer string // JSON Pointer into the input schema: the place, or one that holds it
+	why     string
+}
+
+func (e *schemaError) Error() string { return "inputSchema" + e.pointer + ": " + e.why }
+
+// explain says why schema does not compile, and where.
+func explain(schema map[string]any, err error) *schemaError {
 	if e, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		dialect, _ := schema["$schema"].(string)
 		if d, _, _ := strings.Cut(dialect, "#"); d == e.URL {
-			return fmt.Errorf("inputSchema/$schema: %q is a dialect that is not known here: use JSON Schema 2020-12 or a draft before it", dialect)
+			return &schemaError{"/$schema", fmt.Sprintf("%q is a dialect that is not known here: use JSON Schema 2020-12 or a draft before it", dialect)}
 		}
 		at, ref := findRef(schema, strings.TrimPrefix(e.URL, "https://schema.invalid/"), nil)
 		if ref == "" {
 			ref = e.URL
 		}
-		return fmt.Errorf("inputSchema%s: $ref %q leads out of the schema, and nothing is ever loaded: copy what it names into $defs", at, ref)
+		return &schemaError{at, fmt.Sprintf("$ref %q leads out of the schema, and nothing is ever loaded: copy what it names into $defs", ref)}
 	}
 	if e, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if broken, ok := errors.AsType[*jsonschema.ValidationError](e.Err); ok {
 			leaf := deepest(broken)
 			why := "it is no JSON Schema"
-			if leaf.ErrorKind != nil {
+			if k, ok := leaf.ErrorKind.(*kind.Format); ok && k.Want == "regex" {
+				why = badPattern(fmt.Sprint(k.Got), k.Err)
+			} else if leaf.ErrorKind != nil {
 				why = leaf.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 			}
-			return fmt.Errorf("inputSchema%s: %s", pointerOf(leaf.InstanceLocation), why)
+			return &schemaError{pointerOf(leaf.InstanceLocation), why}
 		}
 	}
+	if e, ok := errors.AsType[*keywordError](err); ok {
+		return &schemaError{string(canon.AppendPointer([]byte(fragmentOf(e.location)), e.keyword)), e.why}
+	}
+	if e, ok := errors.AsType[*jsonschema.InvalidRegexError](err); ok {
+		return &schemaError{fragmentOf(e.URL), badPattern(e.Regex, e.Err)}
+	}
 	text := strings.ReplaceAll(err.Error(), schemaURL+"#", "inputSchema")
-	return errors.New(strings.ReplaceAll(text, schemaURL, "inputSchema"))
+	text = strings.ReplaceAll(text, schemaURL, "inputSchema")
+	if e, ok := errors.AsType[*jsonschema.DuplicateIDError](err); ok {
+		return &schemaError{max(e.Ptr1, e.Ptr2), text}
+	}
+	return &schemaError{"", text}
+}
+
+func badPattern(text string, err error) string {
+	return fmt.Sprintf("the pattern %s is refused: %v", shown(text), err)
+}
+
+// fragmentOf returns the JSON Pointer in the fragment of a place in the
+// schema.
+func fragmentOf(location string) string {
+	_, fragment, _ := strings.Cut(location, "#")
+	if pointer, err := url.PathUnescape(fragment); err == nil {
+		return pointer
+	}
+	return ""
 }
 
 // findRef looks for the first reference in v whose text, its fragment aside,
@@ -104,8 +139,8 @@ func keywordOf(e *jsonschema.ValidationError) string {
 	case nil:
 		return "schema"
 	case *kind.Format:
-		if by, ok := errors.AsType[refused](k.Err); ok {
-			return string(by)
+		if by, ok := errors.AsType[*refused](k.Err); ok {
+			return by.keyword
 		}
 		return "format"
 	case *kind.Not:

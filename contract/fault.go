@@ -11,7 +11,10 @@ type FieldError struct {
 	// Field is the path of the declared value, in snake case:
 	// tools.create_payment.opaque[0]. A key that is not of letters, digits, _
 	// and - is quoted: tools["a.b"].
-	Field   string
+	Field string
+	// Pointer is set where the tool's definition is at fault, not its review: the
+	// JSON Pointer (RFC 6901) into the Tool object. Field is then the review's.
+	Pointer string
 	Message string
 }
 
@@ -39,14 +42,26 @@ func (es FieldErrors) Error() string {
 type faults struct {
 	errors   FieldErrors
 	warnings []FieldError
+	// certain holds the errors that are faults whatever else the review says.
+	certain map[FieldError]bool
 }
 
 func (f *faults) errorf(field, format string, args ...any) {
-	f.errors = append(f.errors, FieldError{field, fmt.Sprintf(format, args...)})
+	f.errors = append(f.errors, FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// certainf is errorf for what stays a fault whatever else a review says that
+// could not be read whole.
+func (f *faults) certainf(field, format string, args ...any) {
+	f.errorf(field, format, args...)
+	if f.certain == nil {
+		f.certain = map[FieldError]bool{}
+	}
+	f.certain[f.errors[len(f.errors)-1]] = true
 }
 
 func (f *faults) warnf(field, format string, args ...any) {
-	f.warnings = append(f.warnings, FieldError{field, fmt.Sprintf(format, args...)})
+	f.warnings = append(f.warnings, FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
 // member returns the field path of a named member.

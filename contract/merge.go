@@ -41,6 +41,8 @@ type review struct {
 	onChange       string
 	decideAt       string
 	undeclared     string
+
+	partial bool // it, or the defaults, could not be read whole
 }
 
 // merge lays own over the defaults.
@@ -61,6 +63,7 @@ func merge(field string, own, defaults Review) *review {
 		onChange:       first(own.OnChange, defaults.OnChange, "strict"),
 		decideAt:       first(own.DecideAt, defaults.DecideAt, "pdp"),
 		undeclared:     first(own.Undeclared, defaults.Undeclared, "refuse"),
+		partial:        own.Partial || defaults.Partial,
 	}
 	if scope := firstSet(own.Scope, defaults.Scope); scope != nil {
 		r.scope = *scope

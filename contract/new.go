@@ -36,6 +36,9 @@ func New(d Declaration, tools []*definition.Tool) ([]*Contract, FieldErrors, []F
 		b.lines = append(b.lines, b.resourceLine(item("resources", i), r))
 	}
 	b.defaults()
+	if d.Defaults.Partial {
+		b.errorf("defaults", ReasonPartial)
+	}
 	if len(d.Tools) == 0 {
 		b.errorf("tools", "no tool is reviewed: declare the effect of at least one")
 	}
@@ -53,6 +56,10 @@ func New(d Declaration, tools []*definition.Tool) ([]*Contract, FieldErrors, []F
 	}
 	return contracts, nil, warnings
 }
+
+// ReasonPartial is the message of the error that keeps what is partial from
+// becoming a contract. Whoever could not read it whole has said why.
+const ReasonPartial = "it could not be read whole"
 
 // definitions indexes the definitions by name.
 func (b *builder) definitions(tools []*definition.Tool) {
@@ -155,11 +162,7 @@ func (b *builder) unused() {
 			b.warnf(field, "no tool has an argument %q", name)
 		}
 	}
-	for _, l := range b.lines {
-		if l != nil && !l.applies {
-			b.warnf(l.field, "no tool without a resource of its own declares all of its arguments (%s)", quoteAll(l.arguments()))
-		}
-	}
+	b.unusedLines()
 	for i, name := range r.Opaque {
 		warn(item("defaults.opaque", i), name)
 	}
@@ -190,11 +193,18 @@ func (b *builder) tool(name string) *Contract {
 	b.shape(field, &own)
 	b.arguments(field, &own)
 	r := merge(field, own, b.declaration.Defaults)
-	if r.effect == "" {
+	if own.Partial {
+		b.errorf(field, ReasonPartial)
+	}
+	if r.effect == "" && !r.partial {
 		b.errorf(field, "declare its effect: pure, read or write")
 	}
 	if r.scope != "" && !b.server.TokenRequired {
 		b.errorf(member(field, "scope"), "with token: none nobody has a scope: leave one of them out")
+	}
+	var line *line
+	if own.Resource != nil {
+		line = b.resourceLine(member(field, "resource"), *own.Resource)
 	}
 	def := b.tools[name]
 	if def == nil {
@@ -203,11 +213,11 @@ func (b *builder) tool(name string) *Contract {
 	}
 	schema, err := newValidators(def.InputSchema)
 	if err != nil {
-		b.errorf(field, "%v", err)
+		b.errors = append(b.errors, FieldError{Field: field, Pointer: "/inputSchema" + err.pointer, Message: err.Error()})
 		return nil
 	}
 	t := &toolBuilder{
-		builder: b, name: name, review: r, definition: def,
+		builder: b, name: name, review: r, definition: def, own: line,
 		typed: map[string]Argument{}, meant: map[string]any{},
 		contract: &Contract{
 			Server: b.server, Tool: def,
@@ -218,8 +228,13 @@ func (b *builder) tool(name string) *Contract {
 			action: b.server.ID + "/" + name, schema: schema,
 		},
 	}
+	errors, warnings := len(b.errors), len(b.warnings)
 	t.build()
-	if len(b.errors) > before {
+	if r.partial {
+		b.errors = append(b.errors[:errors], slices.DeleteFunc(b.errors[errors:], func(e FieldError) bool { return !b.certain[e] })...)
+		b.warnings = b.warnings[:warnings]
+	}
+	if len(b.errors) > before || r.partial {
 		return nil
 	}
 	t.contract.supported = slices.Sorted(maps.Keys(t.contract.Evidence))

@@ -185,7 +185,7 @@ func (b *binder) argument(field, name string) *argument {
 	a := b.catalog.byName[name]
 	switch {
 	case a == nil:
-		b.errorf(field, "%s has no argument %q%s", b.tool, name, nearest(name, b.catalog.names()))
+		b.certainf(field, "%s has no argument %q%s", b.tool, name, nearest(name, b.catalog.names()))
 		return nil
 	case b.catalog.twice[name]:
 		b.errorf(field, "%s: %q can be read as two different arguments: give the tool another resource", b.tool, name)

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/writ-pdp/writ/target"
@@ -17,7 +18,8 @@ type line struct {
 }
 
 // resourceLine checks a resource line whatever the tool is, and returns it, or
-// nil when it is faulty.
+// nil when it is faulty. One that is partial is returned with its faults: what
+// it is about is not known.
 func (f *faults) resourceLine(field string, r Resource) *line {
 	before := len(f.errors)
 	l := &line{field: field, resource: r, in: map[string][]piece{}}
@@ -27,14 +29,17 @@ func (f *faults) resourceLine(field string, r Resource) *line {
 			kinds++
 		}
 	}
-	if kinds != 1 {
+	switch {
+	case kinds != 1:
 		f.errorf(field, "write exactly one of entity, path, host, url and email")
-		return nil
-	}
-	if r.Entity != "" {
+	case r.Entity != "":
 		f.entityLine(l)
-	} else {
+	default:
 		f.builtInLine(l)
+	}
+	if r.Partial {
+		f.errorf(field, ReasonPartial)
+		return l
 	}
 	if len(f.errors) > before {
 		return nil
@@ -124,29 +129,95 @@ func (r *Resource) names() (list string, names []string) {
 	return "email", r.Email
 }
 
-// arguments returns every argument that the line names.
-func (l *line) arguments() []string {
-	if l.resource.Entity == "" {
-		_, names := l.resource.names()
-		return names
-	}
-	names := argumentsOf(l.id)
-	for _, t := range sortedKeys(l.in) {
-		for _, name := range argumentsOf(l.in[t]) {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
+// mentions yields every argument that the line names, with the field where it
+// does.
+func (l *line) mentions() iter.Seq2[string, string] {
+	return func(yield func(name, field string) bool) {
+		if l.resource.Entity == "" {
+			list, names := l.resource.names()
+			for i, name := range names {
+				if !yield(name, item(member(l.field, list), i)) {
+					return
+				}
+			}
+			return
+		}
+		for _, name := range argumentsOf(l.id) {
+			if !yield(name, member(l.field, "id")) {
+				return
 			}
 		}
+		for _, t := range sortedKeys(l.in) {
+			for _, name := range argumentsOf(l.in[t]) {
+				if !yield(name, member(member(l.field, "in"), t)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// arguments returns every argument that the line names.
+func (l *line) arguments() []string {
+	var names []string
+	for name := range l.mentions() {
+		names = appendNew(names, name)
 	}
 	return names
 }
 
 // appliesTo reports whether a tool declares every argument that l names.
 func (l *line) appliesTo(c *catalog) bool {
-	for _, name := range l.arguments() {
+	for name := range l.mentions() {
 		if c.byName[name] == nil {
 			return false
 		}
 	}
 	return true
+}
+
+// unusedLines reports the resource lines that apply to no tool: their author
+// believes that calls are aimed at a target, and policies see the Tool. One
+// that names an argument which no tool has can apply to none, now or with
+// another review: an error. One that merely finds no tool with all of its
+// arguments is a warning.
+func (b *builder) unusedLines() {
+	if slices.ContainsFunc(b.lines, func(l *line) bool { return l != nil && l.resource.Partial }) {
+		return // what applies where is not known
+	}
+	unused := slices.DeleteFunc(slices.Clone(b.lines), func(l *line) bool { return l == nil || l.applies })
+	if len(unused) == 0 {
+		return
+	}
+	all, known := b.everyArgument()
+	for _, l := range unused {
+		before := len(b.errors)
+		for name, field := range l.mentions() {
+			if _, ok := slices.BinarySearch(all, name); known && !ok {
+				b.errorf(field, "no tool of the server has an argument %q%s", name, nearest(name, all))
+			}
+		}
+		if len(b.errors) == before {
+			b.warnf(l.field, "no tool without a resource of its own declares all of its arguments (%s)", quoteAll(l.arguments()))
+		}
+	}
+}
+
+// everyArgument returns the names of the arguments of every tool, reviewed or
+// not, sorted. They are not known where a reviewed tool has no definition.
+func (b *builder) everyArgument() (names []string, known bool) {
+	for name := range b.declaration.Tools {
+		if b.tools[name] == nil {
+			return nil, false
+		}
+	}
+	all := map[string]bool{}
+	for _, t := range b.tools {
+		d := newDeriver(t)
+		d.arguments()
+		for name := range d.catalog.byName {
+			all[name] = true
+		}
+	}
+	return sortedKeys(all), true
 }

@@ -50,9 +50,9 @@ type validator struct {
 	instructions int
 }
 
-func newValidators(schema map[string]any) (*validators, error) {
+func newValidators(schema map[string]any) (*validators, *schemaError) {
 	if n := countObjects(schema); n > maxSchemaObjects {
-		return nil, fmt.Errorf("inputSchema: it holds %d objects, more than the %d that are checked", n, maxSchemaObjects)
+		return nil, &schemaError{"", fmt.Sprintf("it holds %d objects, more than the %d that are checked", n, maxSchemaObjects)}
 	}
 	v, err := compile(schema)
 	if err != nil {
@@ -138,7 +138,7 @@ func (vs *validators) refusal(steps []step, value any) string {
 	case exhausted:
 		return "checking it against the tool's schema takes too long"
 	case broken != nil:
-		return "the tool's schema refuses it: " + keywordOf(blame(broken))
+		return refusal(blame(broken))
 	}
 	return ""
 }
@@ -152,12 +152,12 @@ func (nothing) Load(string) (any, error) {
 
 // compile returns a compiled form of schema. Its error says what is wrong and
 // where, for the reviewer.
-func compile(schema map[string]any) (v *validator, err error) {
+func compile(schema map[string]any) (v *validator, fault *schemaError) {
 	defer func() {
 		// The library gets definitions that a stranger's server sent. Whatever
 		// it stumbles over is a fault of that one definition.
 		if p := recover(); p != nil {
-			v, err = nil, fmt.Errorf("inputSchema: the schema library failed on it: %v", p)
+			v, fault = nil, &schemaError{"", fmt.Sprintf("the schema library failed on it: %v", p)}
 		}
 	}()
 	v = &validator{declared: map[string]bool{}, compiling: true}
@@ -171,6 +171,7 @@ func compile(schema map[string]any) (v *validator, err error) {
 	if err := c.AddResource(schemaURL, schema); err != nil {
 		return nil, explain(schema, err)
 	}
+	var err error
 	if v.schema, err = c.Compile(schemaURL); err != nil {
 		return nil, explain(schema, err)
 	}

@@ -213,7 +213,8 @@ func TestFirstLineWins(t *testing.T) {
 		required := strings.Join(regexpNames(tc.properties), `","`)
 		d := remote("t", contract.Review{Effect: "read", Resource: tc.own})
 		d.Resources = lines
-		c := makeAll(t, d, define(t, "t", `{"type":"object","properties":{`+tc.properties+`},"required":["`+required+`"]}`))["t"]
+		c := makeAll(t, d, define(t, "t", `{"type":"object","properties":{`+tc.properties+`},"required":["`+required+`"]}`),
+			define(t, "unreviewed", `{"type":"object","properties":{"owner":{"type":"string"},"repo":{"type":"string"},"path":{"type":"string"}}}`))["t"]
 		got, optional := c.TargetType()
 		if got != tc.want || optional != tc.optional {
 			t.Errorf("%s: %q optional %v, want %q %v", tc.properties, got, optional, tc.want, tc.optional)

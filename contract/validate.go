@@ -6,14 +6,10 @@ import (
 	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/canon"
 )
-
-// maxPointerName bounds a name that a call brings along in a pointer, in bytes.
-const maxPointerName = 128
 
 // Validate checks the arguments of a call, as [canon.ParseObject] returns them:
 // nothing undeclared, no look-alike names, no explicit nulls, no set of more
@@ -48,13 +44,7 @@ func (c *Contract) broken(e *jsonschema.ValidationError) *Failure {
 	for keep < len(location) && (c.schema.declared[location[keep]] || indexToken(location[keep])) {
 		keep++
 	}
-	message := "the tool's schema refuses it: " + keywordOf(leaf)
-	if k, ok := leaf.ErrorKind.(*kind.Required); ok {
-		for _, name := range k.Missing {
-			message += " " + strconv.Quote(name)
-		}
-	}
-	return invalid(pointerOf(location[:keep]), message)
+	return invalid(pointerOf(location[:keep]), refusal(leaf))
 }
 
 func indexToken(s string) bool { return len(s) <= 5 && digits(s) }
@@ -130,13 +120,34 @@ func (w *walk) undeclared(t *Type, name string) *Failure {
 		}
 	}
 	pointer := w.pointer()
-	if len(name) <= maxPointerName {
-		pointer = string(canon.AppendPointer([]byte(pointer), name))
+	if len(name) <= maxShown {
+		pointer = string(canon.AppendPointer([]byte(pointer), escaped(name)))
 	}
 	if alike != "" {
 		return invalid(pointer, "undeclared, and it could be taken for "+strconv.Quote(alike))
 	}
-	return invalid(pointer, "the tool's schema does not declare it")
+	return invalid(pointer, "the tool's schema does not declare it"+nearest(name, t.names()))
+}
+
+// escaped returns a name that a call brings along, with what is not graphic
+// escaped: it is on its way to people and logs.
+func escaped(name string) string {
+	if plainText(name) {
+		return name
+	}
+	quoted := strconv.Quote(name)
+	return quoted[1 : len(quoted)-1]
+}
+
+// names returns the names of a record's members, at most so many that
+// comparing them all takes no time to speak of: calls come from strangers.
+func (t *Type) names() []string {
+	const most = 256
+	names := make([]string, 0, min(len(t.Fields), most))
+	for _, f := range t.Fields[:min(len(t.Fields), most)] {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 func (w *walk) value(t *Type, v any) *Failure {
@@ -148,7 +159,7 @@ func (w *walk) value(t *Type, v any) *Failure {
 			return w.wrongType(t)
 		}
 		if t.allowed != nil && !slices.Contains(t.allowed, v) {
-			return w.fail("the tool's schema refuses it: enum")
+			return w.fail(mustBeOneOf(anys(t.allowed)))
 		}
 	case json.Number:
 		if t.Kind != Long && t.Kind != Decimal {
@@ -189,7 +200,34 @@ func (w *walk) set(t *Type, array []any) *Failure {
 }
 
 func (w *walk) wrongType(t *Type) *Failure {
-	return w.fail("the tool's schema refuses it: type")
+	word := "" // no kind: nothing is of this type
+	switch t.Kind {
+	case String, Entity:
+		word = "string"
+	case Long:
+		word = "integer"
+	case Decimal:
+		word = "number"
+	case Bool:
+		word = "boolean"
+	case Record:
+		word = "object"
+	case Set:
+		word = "array"
+	case Opaque: // policies don't look, and neither does walk
+	}
+	if word == "" {
+		return w.fail("the tool's schema refuses it: type")
+	}
+	return w.fail("must be " + typeWords[word])
+}
+
+func anys(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, text := range texts {
+		out[i] = text
+	}
+	return out
 }
 
 func (w *walk) fail(message string) *Failure { return invalid(w.pointer(), message) }

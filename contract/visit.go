@@ -27,10 +27,20 @@ const regexCost = 500
 // round) is never looked at.
 var errExhausted = errors.New("budget exhausted")
 
-// refused is why a guard refuses a value: the keyword that it breaks.
-type refused string
+// refused is why a guard refuses a value. Each is made with its schema, so
+// that refusing allocates nothing.
+type refused struct {
+	keyword string // that the value breaks
+	want    string // what the schema wants: must be …
+}
 
-func (r refused) Error() string { return string(r) }
+func (r *refused) Error() string { return r.want }
+
+// What no schema's own words are needed for.
+var (
+	notInteger  = &refused{"type", "must be a whole number"}
+	notDistinct = &refused{"uniqueItems", "must not hold the same element twice"}
+)
 
 // guard stands at one schema of a validator. It is called for each value that
 // the schema visits, before the library descends into it: it sits in the
@@ -56,11 +66,12 @@ type guard struct {
 	prefix     int // visits of at most so many elements
 	perElement int // visits of every element
 
-	enum, constant *valueSet
-	integer        bool
-	bounds         []bound
-	rational       bool // multipleOf
-	unique         bool
+	enum, constant             *valueSet
+	noEnum, noConst, badFormat *refused
+	integer                    bool
+	bounds                     []bound
+	rational                   bool // multipleOf
+	unique                     bool
 }
 
 // guard is a vocabulary's Compile: it is called for every schema of the
@@ -79,6 +90,7 @@ func (v *validator) guard(ctx *jsonschema.CompilerContext, object map[string]any
 	name := ""
 	if s.Format != nil {
 		name, g.format = s.Format.Name, s.Format.Validate
+		g.badFormat = &refused{"format", "must have the format " + shown(name)}
 	}
 	s.Format = &jsonschema.Format{Name: name, Validate: g.visit}
 	return nil, nil
@@ -136,23 +148,25 @@ func (g *guard) count(s *jsonschema.Schema) {
 // takeOver moves the keywords that the guard checks out of s.
 func (g *guard) takeOver(s *jsonschema.Schema) {
 	if s.Enum != nil {
+		g.noEnum = &refused{"enum", mustBeOneOf(s.Enum.Values)}
 		g.enum, s.Enum = newValueSet(s.Enum.Values), nil
 	}
 	if s.Const != nil {
+		g.noConst = &refused{"const", mustBeOneOf([]any{*s.Const})}
 		g.constant, s.Const = newValueSet([]any{*s.Const}), nil
 	}
 	g.unique, s.UniqueItems = s.UniqueItems, false
 	g.rational = s.MultipleOf != nil
 	for _, b := range [...]struct {
-		keyword string
-		at      **big.Rat
+		keyword, words string
+		at             **big.Rat
 	}{
-		{"minimum", &s.Minimum}, {"maximum", &s.Maximum},
-		{"exclusiveMinimum", &s.ExclusiveMinimum}, {"exclusiveMaximum", &s.ExclusiveMaximum},
+		{"minimum", "must be at least ", &s.Minimum}, {"maximum", "must be at most ", &s.Maximum},
+		{"exclusiveMinimum", "must be more than ", &s.ExclusiveMinimum}, {"exclusiveMaximum", "must be less than ", &s.ExclusiveMaximum},
 	} {
 		if *b.at != nil {
 			limit, _ := (*b.at).Float64()
-			g.bounds = append(g.bounds, bound{refused(b.keyword), limit})
+			g.bounds = append(g.bounds, bound{&refused{b.keyword, b.words + ratText(*b.at)}, limit})
 			*b.at = nil
 		}
 	}
@@ -187,28 +201,28 @@ func (g *guard) visit(value any) error {
 		return errExhausted
 	}
 	if g.enum != nil && !g.enum.holds(g.v, value) {
-		return refused("enum")
+		return g.noEnum
 	}
 	if g.constant != nil && !g.constant.holds(g.v, value) {
-		return refused("const")
+		return g.noConst
 	}
 	switch value := value.(type) {
 	case json.Number:
 		if g.integer && !isInteger(value) {
-			return refused("type")
+			return notInteger
 		}
 		for _, b := range g.bounds {
 			if !b.holds(value) {
-				return b.keyword
+				return b.broken
 			}
 		}
 	case []any:
 		if g.unique && !distinctValues(g.v, value) {
-			return refused("uniqueItems")
+			return notDistinct
 		}
 	}
 	if g.format != nil && g.format(value) != nil {
-		return refused("format")
+		return g.badFormat
 	}
 	return nil
 }
@@ -239,8 +253,8 @@ func (g *guard) cost(value any) int {
 
 // bound is one of minimum, maximum, exclusiveMinimum and exclusiveMaximum.
 type bound struct {
-	keyword refused
-	limit   float64
+	broken *refused
+	limit  float64
 }
 
 // holds compares exactly: both numbers are in RFC 8785 form, where different
@@ -250,7 +264,7 @@ func (b bound) holds(n json.Number) bool {
 	if err != nil {
 		return false
 	}
-	switch b.keyword {
+	switch b.broken.keyword {
 	case "minimum":
 		return f >= b.limit
 	case "maximum":

@@ -13,11 +13,11 @@ func TestWarnings(t *testing.T) {
 		name          string
 		review        contract.Review
 		more          string // of the Tool object
-		schema        string
+		schema, other string // other: of a second tool
 		change        func(*contract.Declaration)
 		field, wanted string // wanted empty: no warning
 	}{
-		{name: "an irreversible write without evidence", review: contract.Review{Effect: "write"}, field: "tools.t", wanted: "irreversible write without evidence"},
+		{name: "an irreversible write without evidence", review: contract.Review{Effect: "write"}, field: "tools.t", wanted: "say why there is none (no_evidence: REASON)"},
 		{name: "with a reason", review: contract.Review{Effect: "write", NoEvidence: "a person types it"}},
 		{name: "a default reason", review: contract.Review{Effect: "write"}, change: func(d *contract.Declaration) { d.Defaults.NoEvidence = "because" }},
 		{name: "a reversible write", review: contract.Review{Effect: "write", Reversible: ptr(true)}},
@@ -48,9 +48,11 @@ func TestWarnings(t *testing.T) {
 			}},
 		{name: "defaults for nothing", review: contract.Review{Effect: "read"}, field: "defaults.opaque[1]", wanted: `no tool has an argument "bdy"`,
 			change: func(d *contract.Declaration) { d.Defaults.Opaque = []string{"method", "bdy"} }},
-		{name: "a resource line for nothing", review: contract.Review{Effect: "read"}, field: "resources[0]", wanted: `no tool without a resource of its own declares all of its arguments ("method", "repoo")`,
+		{name: "a resource line of arguments that no tool has together", review: contract.Review{Effect: "read"}, field: "resources[0]", other: `{"type":"object","properties":{"repo":{"type":"string"}}}`,
+			wanted: `no tool without a resource of its own declares all of its arguments ("method", "repo")`,
 			change: func(d *contract.Declaration) {
-				d.Resources = []contract.Resource{{Entity: "R", ID: "{method}/{repoo}"}, {Entity: "M", ID: "{method}"}}
+				d.Resources = []contract.Resource{{Entity: "R", ID: "{method}/{repo}"}, {Entity: "M", ID: "{method}"}}
+				d.Tools["other"] = contract.Review{Effect: "read"}
 			}},
 		{name: "arguments beside properties", review: contract.Review{Effect: "read"}, field: "tools.t", wanted: `"b" only beside properties`,
 			schema: `{"type":"object","properties":{"a":{"type":"string"}},"anyOf":[{"required":["a"]},{"properties":{"b":{"type":"string"}}}]}`},
@@ -64,6 +66,9 @@ func TestWarnings(t *testing.T) {
 			}
 			d := remote("t", tc.review)
 			tools := toolList(define(t, "t", schema, tc.more))
+			if tc.other != "" {
+				tools = append(tools, define(t, "other", tc.other))
+			}
 			if tc.change != nil {
 				tc.change(&d)
 			}

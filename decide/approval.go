@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cedar-policy/cedar-go/types"
 
@@ -54,11 +55,11 @@ func (c *call) checkApproval() failure {
 	c.decision.Policies = merge(nil, open)
 	code := approvalFaults[worst]
 	info, _ := code.Info()
-	need := 0
-	for _, p := range open {
-		need = max(need, p.Review)
+	needs := make([]string, len(open))
+	for i, p := range open {
+		needs[i] = fmt.Sprintf("%s needs %d", p.ID, p.Review)
 	}
-	return failure{code, fmt.Sprintf("%s %s needs %d.", info.Doc, open[0].ID, need), ""}
+	return failure{code, info.Doc + " " + strings.Join(needs, ", ") + ".", ""}
 }
 
 func (c *call) reviewed() bool {

@@ -43,10 +43,13 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // refused turns what canon says of a part of a text, which starts at offset
 // and has the pointer, into an Error of the whole text.
-func refused(err error, offset int, pointer string) *Error {
+func refused(err error, part []byte, offset int, pointer string) *Error {
 	inner, ok := errors.AsType[*canon.Error](err)
 	if !ok {
 		return &Error{Offset: offset, Pointer: pointer, Reason: "the JSON cannot be read", Cause: err}
+	}
+	if inner.Reason == canon.ReasonSyntax {
+		return noJSON(part, offset, pointer+inner.Pointer)
 	}
 	return unreadable(offset+inner.Offset, pointer+inner.Pointer, inner.Reason)
 }
@@ -58,6 +61,16 @@ func unreadable(offset int, pointer, reason string) *Error {
 		Offset: offset, Pointer: pointer, Reason: "the JSON cannot be read in exactly one way: " + reason,
 		Cause: &canon.Error{Offset: offset, Pointer: pointer, Reason: reason},
 	}
+}
+
+// noJSON is an Error for a part of a text that is not JSON.
+func noJSON(part []byte, offset int, pointer string) *Error {
+	at, why := canon.Explain(part)
+	e := unreadable(offset+at, pointer, canon.ReasonSyntax)
+	if why != "" {
+		e.Reason = "this is not JSON: " + why
+	}
+	return e
 }
 
 // at returns the pointer of a member of what pointer stands for.

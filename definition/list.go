@@ -116,7 +116,7 @@ func (l *lister) name() (name string, offset int, fault *Error) {
 	}
 	v, err := canon.Parse(text)
 	if err != nil {
-		return "", 0, refused(err, offset, "")
+		return "", 0, refused(err, text, offset, "")
 	}
 	name, ok := v.(string)
 	if !ok {
@@ -143,7 +143,7 @@ func (l *lister) member(name, pointer string) *Error {
 	}
 	v, err := canon.Parse(text)
 	if err != nil {
-		return refused(err, offset, pointer)
+		return refused(err, text, offset, pointer)
 	}
 	switch {
 	case name == "nextCursor" && v != "":
@@ -219,5 +219,5 @@ func (l *lister) broken(err error) *Error {
 	if !ok {
 		return unreadable(int(l.decoder.InputOffset()), "", canon.ReasonSyntax)
 	}
-	return unreadable(min(int(syntactic.ByteOffset), len(l.data)), string(syntactic.JSONPointer), canon.ReasonSyntax)
+	return noJSON(l.data, 0, string(syntactic.JSONPointer))
 }

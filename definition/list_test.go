@@ -64,9 +64,11 @@ func TestParseListRefuses(t *testing.T) {
 		{"null tools", `{"tools":null}`, "", "/tools", "not an array"},
 		{"tools by name", `{"tools":{"a":{}}}`, "", "/tools", "not an array"},
 		{"tools in upper case", `{"Tools":[]}`, "", "/Tools", "MCP defines"},
-		{"truncated array", `[` + toolA, "", "", "not JSON"},
+		{"truncated array", `[` + toolA, "", "", "this is not JSON: the text ends, and the [ of line 1 is not closed"},
 		{"truncated result", `{"tools":[]`, "", "", "not JSON"},
-		{"trailing comma", `[` + toolA + `,]`, "", "", "not JSON"},
+		{"trailing comma", `[` + toolA + `,]`, "", "", "this is not JSON: a comma stands before ]: remove it"},
+		{"trailing comma in a tool", `[{"name":"a","inputSchema":{"type":"object",}}]`, "", "/0/inputSchema", "this is not JSON: a comma stands before }: remove it"},
+		{"byte order mark", "\ufeff[]", "", "", "byte order mark (U+FEFF) stands here: save the file as UTF-8 without one"},
 		{"second value", `[]{}`, "", "", "after the JSON value"},
 		{"second list", `{"tools":[]} []`, "", "", "after the JSON value"},
 		{"trailing text", `[]x`, "", "", "after the JSON value"},
@@ -208,5 +210,23 @@ func TestParseListLimits(t *testing.T) {
 	holds(t, err, "", "", "16 MiB")
 	if _, err := definition.ParseList(padded[:definition.MaxListSize]); err != nil {
 		t.Errorf("a list of 16 MiB: %v", err)
+	}
+}
+
+// TestOffset: a tool knows where it stands in its list.
+func TestOffset(t *testing.T) {
+	const text = ` {"tools": [` + toolA + ` ,
+   ` + toolB + `]}`
+	tools, err := definition.ParseList([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{toolA, toolB} {
+		if !strings.HasPrefix(text[tools[i].Offset:], want) {
+			t.Errorf("tool %d at %d", i, tools[i].Offset)
+		}
+	}
+	if tool, err := definition.Parse([]byte(toolA)); err != nil || tool.Offset != 0 {
+		t.Errorf("alone: %+v, %v", tool, err)
 	}
 }

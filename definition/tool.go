@@ -19,6 +19,9 @@ type Tool struct {
 	Annotations  Annotations
 	// Object is the whole Tool object, unknown members and icons too.
 	Object map[string]any
+	// Offset is where the object stands in the text that it was read from, in
+	// bytes.
+	Offset int
 	// Digest is over {"type":"writ.definition.v1","definition":Object} in
 	// canonical form (RFC 8785), Object's icons left out.
 	Digest canon.Digest
@@ -61,7 +64,7 @@ func Parse(data []byte) (*Tool, error) {
 func parse(data []byte, offset int, pointer string) (*Tool, *Error) {
 	v, err := canon.Parse(data)
 	if err != nil {
-		return nil, refused(err, offset, pointer)
+		return nil, refused(err, data, offset, pointer)
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -72,7 +75,7 @@ func parse(data []byte, offset int, pointer string) (*Tool, *Error) {
 	if r.fault != nil {
 		return nil, r.fault
 	}
-	tool.Digest = digest(object)
+	tool.Digest, tool.Offset = digest(object), offset
 	return tool, nil
 }
 

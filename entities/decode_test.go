@@ -143,8 +143,8 @@ func TestDecodeBytes(t *testing.T) {
 		{"overlong UTF-8 in a value", "[\n{\"attrs\": {\"a\": \"\xc0\xaf\"}, \"parents\": [], \"uid\": {\"type\": \"T\", \"id\": \"a\"}}]", "2:17", "UTF-8"},
 		{"surrogate in UTF-8 in a name", "[\n{\"attrs\": {\"\xed\xa0\x80\": 1}, \"parents\": [], \"uid\": {\"type\": \"T\", \"id\": \"a\"}}]", "2:12", "UTF-8"},
 		{"invalid UTF-8 beside an escape", "[\n{\"attrs\": {\"a\": \"\\n\xff\"}, \"parents\": [], \"uid\": {\"type\": \"T\", \"id\": \"a\"}}]", "2:17", "UTF-8"},
-		{"invalid UTF-8 between tokens", "[\n\xff" + plain + "]", "2:1", "not valid JSON"},
-		{"control character in a string", "[\n{\"attrs\": {\"a\": \"\x01\"}}]", "2:18", "not valid JSON"},
+		{"invalid UTF-8 between tokens", "[\n\xff" + plain + "]", "2:1", "this is not JSON"},
+		{"control character in a string", "[\n{\"attrs\": {\"a\": \"\x01\"}}]", "2:18", "this is not JSON"},
 		{"NUL after the array", "[]\n\x00", "2:1", "a file is one array"},
 		{"carriage returns", "[\r\n" + plain + ",\r\n  7\r\n]", "3:3", "wrong type"},
 	} {
@@ -203,7 +203,7 @@ func TestDecodeLimits(t *testing.T) {
 		{"name of 1,024 bytes", entity(`{"`+strings.Repeat("a", 1024)+`": 1}`, "[]"), ""},
 		{"name of 1,025 bytes", entity(`{"`+strings.Repeat("a", 1025)+`": 1}`, "[]"), "the attribute's name is 1025 bytes long"},
 		// What is read is found to be no JSON; what is too long isn't read.
-		{"64 MiB", make([]byte, 64<<20), "not valid JSON"},
+		{"64 MiB", make([]byte, 64<<20), "this is not JSON"},
 		{"a byte over 64 MiB", make([]byte, 64<<20+1), "at most 67108864 (64 MiB) are read. Split it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

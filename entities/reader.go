@@ -2,9 +2,7 @@ package entities
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -13,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/canon"
 )
 
 // reader walks the tokens of one file and collects its faults. Whoever reads
@@ -198,16 +197,11 @@ func (r *reader) syntax(err error) {
 	if r.done {
 		return
 	}
-	at, reason := len(r.data), "the text ends in the middle of a value"
-	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		at = int(syntactic.ByteOffset)
-		if syntactic.Err != nil && !errors.Is(syntactic.Err, io.ErrUnexpectedEOF) {
-			reason = syntactic.Err.Error()
-		}
-	} else if err != nil && !errors.Is(err, io.EOF) {
-		reason = err.Error()
+	at, reason := canon.Explain(r.data)
+	if reason == "" { // beyond the file's value
+		at, reason = int(r.tokens.InputOffset()), fmt.Sprint(err)
 	}
-	r.fault(at, "not valid JSON: %s. Mend this first: nothing after it was read", reason)
+	r.fault(at, "this is not JSON: %s. Mend this first: nothing after it was read", reason)
 	r.done = true
 }
 

@@ -6,36 +6,57 @@ import (
 	"fmt"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/writ-pdp/writ"
 )
 
 // MaxBatch is how many proposals DecideBatch takes.
 const MaxBatch = 256
 
+// Item is one proposal of a batch.
+type Item struct {
+	Proposal *writ.Proposal // nil: denied as malformed
+	// Unreadable says in one sentence why the proposal could not be read, and
+	// Field which part of it; empty: it could. See [PDP.Refuse].
+	Unreadable, Field string
+}
+
 // DecideBatch answers proposals in their order, all from one snapshot and at
 // one instant. A bad one denies itself alone. More than MaxBatch, or none, are
 // an error, as is a ctx that ends before everything is decided; an error
 // counts as a denial of all.
-func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, proposals []*writ.Proposal) ([]Answer, error) {
+func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item) ([]Answer, error) {
 	if caller == nil {
 		return nil, errors.New("pdp: nothing was decided: there is no caller")
 	}
-	if len(proposals) == 0 || len(proposals) > MaxBatch {
-		return nil, fmt.Errorf("pdp: a batch has 1 to %d proposals, not %d", MaxBatch, len(proposals))
+	if len(items) == 0 || len(items) > MaxBatch {
+		return nil, fmt.Errorf("pdp: a batch has 1 to %d proposals, not %d", MaxBatch, len(items))
 	}
 	now, world := p.now(), p.snapshots.Load()
-	decisions := make([]writ.Decision, len(proposals))
-	for i, proposal := range proposals {
+	decisions := make([]writ.Decision, len(items))
+	within := make([]context.Context, len(items)) // each may have a span of its own
+	ends := make([]func(...trace.SpanEndOption), len(items))
+	for i, item := range items {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("pdp: nothing was decided: %w", err)
 		}
-		decisions[i] = decideIn(world, caller, proposal, now)
+		within[i], ends[i] = itemSpan(ctx, i)
+		defer ends[i]() // in case of an error; to end it again does nothing
+		if item.Unreadable != "" {
+			decisions[i] = malformed(world, item.Proposal, item.Field, item.Unreadable)
+		} else {
+			decisions[i] = decideIn(world, caller, item.Proposal, now, observer(within[i]))
+		}
 	}
 	// Durable records share a group commit only if they wait together.
-	answers := make([]Answer, len(proposals))
+	answers := make([]Answer, len(items))
 	var settling sync.WaitGroup
-	for i, proposal := range proposals {
-		settling.Go(func() { answers[i] = p.settle(ctx, now, caller, proposal, decisions[i]) })
+	for i, item := range items {
+		settling.Go(func() {
+			answers[i] = p.settle(within[i], now, caller, item.Proposal, decisions[i])
+			ends[i]()
+		})
 	}
 	settling.Wait()
 	return answers, nil

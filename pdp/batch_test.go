@@ -20,16 +20,16 @@ func TestBatch(t *testing.T) {
 	log := &memory{}
 	p := newPDP(t, log, holding(b.Snapshot))
 	host := b.Snapshot.LocalHost
-	var proposals []*writ.Proposal
+	var proposals []pdp.Item
 	var want []writ.Code
 	for i, s := range b.Scenarios {
 		s := s.At(time.Now())
-		proposals, want = append(proposals, &s.Proposal), append(want, s.Expect.Code)
+		proposals, want = append(proposals, pdp.Item{Proposal: &s.Proposal}), append(want, s.Expect.Code)
 		switch i {
 		case 1:
-			proposals, want = append(proposals, nil), append(want, writ.CodeMalformedProposal)
+			proposals, want = append(proposals, pdp.Item{}), append(want, writ.CodeMalformedProposal)
 		case 3:
-			proposals, want = append(proposals, &writ.Proposal{ArgumentsJSON: []byte("{{{")}), append(want, writ.CodeMalformedProposal)
+			proposals, want = append(proposals, pdp.Item{Proposal: &writ.Proposal{}, Unreadable: "It is not a valid time.", Field: "token.expires_at"}), append(want, writ.CodeMalformedProposal)
 		}
 	}
 	answers, err := p.DecideBatch(t.Context(), host, proposals)
@@ -58,11 +58,11 @@ func TestBatchRefused(t *testing.T) {
 	p := newPDP(t, log, holding(b.Snapshot))
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
-	one := []*writ.Proposal{{}}
+	one := make([]pdp.Item, 1)
 	for name, try := range map[string]func() ([]pdp.Answer, error){
 		"none": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, nil) },
 		"257": func() ([]pdp.Answer, error) {
-			return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]*writ.Proposal, 257))
+			return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 257))
 		},
 		"no caller": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), nil, one) },
 		"late":      func() ([]pdp.Answer, error) { return p.DecideBatch(late, b.Snapshot.LocalHost, one) },
@@ -74,7 +74,7 @@ func TestBatchRefused(t *testing.T) {
 	if len(log.records) != 0 {
 		t.Error("something was recorded of nothing")
 	}
-	if answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]*writ.Proposal, 256)); err != nil || len(answers) != 256 {
+	if answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 256)); err != nil || len(answers) != 256 {
 		t.Errorf("256: %v", err)
 	}
 }
@@ -87,7 +87,7 @@ func TestExplainRecorded(t *testing.T) {
 	p := newPDP(t, log, holding(b.Snapshot))
 	for i, s := range b.Scenarios {
 		s := s.At(time.Now())
-		e, err := p.Explain(t.Context(), b.Snapshot.LocalHost, &s.Proposal)
+		e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal)
 		if err != nil || e.Decision.Code != s.Expect.Code || len(e.Controls) == 0 {
 			t.Errorf("%s: %s after %d controls, %v", s.Name, e.Decision.Code, len(e.Controls), err)
 		}
@@ -97,13 +97,16 @@ func TestExplainRecorded(t *testing.T) {
 	}
 	s := b.Scenarios[0].At(time.Now())
 	dead := newPDP(t, &memory{fail: errors.New("disk full")}, holding(b.Snapshot))
-	if e, err := dead.Explain(t.Context(), b.Snapshot.LocalHost, &s.Proposal); err != nil || e.Decision.Code != writ.CodeAuditUnavailable || len(e.Controls) > 0 {
+	if e, err := dead.Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal); err != nil || e.Decision.Code != writ.CodeAuditUnavailable || len(e.Controls) > 0 {
 		t.Errorf("unrecorded: %+v, %v", e, err)
 	}
-	if e, err := newPDP(t, log, &snapshot.Holder{}).Explain(t.Context(), b.Snapshot.LocalHost, &s.Proposal); err != nil || e.Decision.Code != writ.CodeSnapshotStale {
+	if e, err := newPDP(t, log, &snapshot.Holder{}).Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal); err != nil || e.Decision.Code != writ.CodeSnapshotStale {
 		t.Errorf("no bundle: %+v, %v", e, err)
 	}
-	if _, err := p.Explain(t.Context(), nil, nil); err == nil {
+	if e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "nobody", &s.Proposal); err != nil || e.Decision.Outcome != writ.Deny {
+		t.Errorf("in the place of nobody: %+v, %v", e, err)
+	}
+	if _, err := p.Explain(t.Context(), nil, "", nil); err == nil {
 		t.Error("nothing is explained to nobody")
 	}
 }

@@ -14,7 +14,11 @@ import (
 // Explain decides a proposal like Decide and says why, part by part. What it
 // returns is no authority to act: it is not an Answer. It is recorded, and
 // what can't be recorded is not explained.
-func (p *PDP) Explain(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal) (writ.Explanation, error) {
+//
+// as names the caller in whose place the question is asked, because evidence
+// counts as that caller may vouch; empty: the bundle's host on this machine. A
+// name that the bundle doesn't have is denied as nobody's proposal.
+func (p *PDP) Explain(ctx context.Context, caller *writ.Caller, as string, proposal *writ.Proposal) (writ.Explanation, error) {
 	if err := ctx.Err(); err != nil {
 		return writ.Explanation{}, fmt.Errorf("pdp: nothing was explained: %w", err)
 	}
@@ -24,14 +28,20 @@ func (p *PDP) Explain(ctx context.Context, caller *writ.Caller, proposal *writ.P
 	now, world := p.now(), p.snapshots.Load()
 	var e writ.Explanation
 	if world == nil {
-		e.Decision = decideIn(nil, caller, proposal, now)
+		e.Decision = decideIn(nil, caller, proposal, now, nil)
 	} else {
-		e = decide.Explain(world, caller, proposal, now)
+		asked := world.LocalHost
+		if as != "" {
+			asked = world.Callers[as]
+		}
+		e = decide.Explain(world, asked, proposal, now)
 	}
-	r := record(rand.Text(), now, caller, proposal, &e.Decision)
+	id := rand.Text()
+	r := record(ctx, id, now, caller, proposal, &e.Decision)
 	r.Kind = audit.KindExplanation
 	if err := p.log.Append(ctx, r, false); err != nil {
-		return writ.Explanation{Decision: unrecorded(&e.Decision)}, nil
+		e = writ.Explanation{Decision: unrecorded(&e.Decision)}
 	}
+	describe(ctx, id, &e.Decision)
 	return e, nil
 }

@@ -81,13 +81,13 @@ func (p *PDP) Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Pr
 		return Answer{}, errors.New("pdp: nothing was decided: there is no caller or no proposal")
 	}
 	now := p.now()
-	return p.settle(ctx, now, caller, proposal, decideIn(p.snapshots.Load(), caller, proposal, now)), nil
+	return p.settle(ctx, now, caller, proposal, decideIn(p.snapshots.Load(), caller, proposal, now, observer(ctx))), nil
 }
 
-// decideIn decides in a world, or without one.
-func decideIn(world *snapshot.Snapshot, caller *writ.Caller, proposal *writ.Proposal, now time.Time) writ.Decision {
+// decideIn decides in a world, or without one. o may be nil.
+func decideIn(world *snapshot.Snapshot, caller *writ.Caller, proposal *writ.Proposal, now time.Time, o decide.Observer) writ.Decision {
 	if proposal == nil {
-		return writ.Decision{Code: writ.CodeMalformedProposal, Control: writ.ControlProposal, Explanation: "There is no proposal."}
+		return malformed(world, nil, "proposal", "There is no proposal.")
 	}
 	if world == nil {
 		return writ.Decision{
@@ -95,7 +95,7 @@ func decideIn(world *snapshot.Snapshot, caller *writ.Caller, proposal *writ.Prop
 			Server: proposal.Server.ID, Tool: proposal.Tool,
 		}
 	}
-	return decide.Decide(world, caller, proposal, now, nil)
+	return decide.Decide(world, caller, proposal, now, o)
 }
 
 // Refuse answers MALFORMED_PROPOSAL to a proposal that could not be read off
@@ -108,14 +108,19 @@ func (p *PDP) Refuse(ctx context.Context, caller *writ.Caller, proposal *writ.Pr
 	if caller == nil || proposal == nil {
 		return Answer{}, errors.New("pdp: nothing was decided: there is no caller or no proposal")
 	}
-	d := writ.Decision{
-		Code: writ.CodeMalformedProposal, Control: writ.ControlProposal, Explanation: why, Field: field,
-		Server: proposal.Server.ID, Tool: proposal.Tool,
+	return p.settle(ctx, p.now(), caller, proposal, malformed(p.snapshots.Load(), proposal, field, why)), nil
+}
+
+// malformed is the decision on a proposal that could not be read.
+func malformed(world *snapshot.Snapshot, proposal *writ.Proposal, field, why string) writ.Decision {
+	d := writ.Decision{Code: writ.CodeMalformedProposal, Control: writ.ControlProposal, Explanation: why, Field: field}
+	if proposal != nil {
+		d.Server, d.Tool = proposal.Server.ID, proposal.Tool
 	}
-	if world := p.snapshots.Load(); world != nil {
+	if world != nil {
 		d.Revision = world.Revision
 	}
-	return p.settle(ctx, p.now(), caller, proposal, d), nil
+	return d
 }
 
 // settle alone makes an Answer: record, then release. An ALLOW of anything
@@ -123,9 +128,10 @@ func (p *PDP) Refuse(ctx context.Context, caller *writ.Caller, proposal *writ.Pr
 func (p *PDP) settle(ctx context.Context, now time.Time, caller *writ.Caller, proposal *writ.Proposal, d writ.Decision) Answer {
 	id := rand.Text()
 	durable := d.Outcome == writ.Allow && d.Effect != writ.Read && d.Effect != writ.Pure
-	if err := p.log.Append(ctx, record(id, now, caller, proposal, &d), durable); err != nil {
-		return Answer{id: id, decision: unrecorded(&d)}
+	if err := p.log.Append(ctx, record(ctx, id, now, caller, proposal, &d), durable); err != nil {
+		d = unrecorded(&d)
 	}
+	describe(ctx, id, &d)
 	return Answer{id: id, decision: d}
 }
 

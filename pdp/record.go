@@ -1,6 +1,7 @@
 package pdp
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -11,12 +12,12 @@ import (
 // record is what the log keeps of one decision: who asked for what, what was
 // answered and why, and the digests that bind it. No argument's value, no
 // token and no free text of the proposer is in it.
-func record(id string, now time.Time, caller *writ.Caller, p *writ.Proposal, d *writ.Decision) audit.Record {
+func record(ctx context.Context, id string, now time.Time, caller *writ.Caller, p *writ.Proposal, d *writ.Decision) audit.Record {
 	if p == nil {
 		p = &writ.Proposal{}
 	}
 	return audit.Record{
-		Kind: audit.KindDecision, Time: now, ID: id, RequestID: clip(p.RequestID), Caller: caller.Name,
+		Kind: audit.KindDecision, Time: now, ID: id, RequestID: clip(p.RequestID), TraceID: traceID(ctx), Caller: caller.Name,
 		Issuer: clip(p.Principal.Issuer), Subject: clip(p.Principal.Subject), Principal: d.Principal, Actors: d.Actors,
 		Server: clip(d.Server), Tool: clip(d.Tool), Action: d.Action, Resources: d.Resources,
 		Outcome: d.Outcome, Code: d.Code, Control: d.Control, Explanation: d.Explanation,

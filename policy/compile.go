@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/types"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
@@ -23,7 +22,7 @@ func Compile(s *Schema, known EntitySet, sources []Source) (*Set, writ.Faults) {
 		known = noEntities{}
 	}
 	c := &compiler{
-		schema: s, known: known, cutter: newCutter(s), ids: map[string]*entry{}, suggestions: map[types.EntityUID]string{},
+		schema: s, known: known, cutter: newCutter(s), ids: map[string]*entry{}, actions: newActionNames(s),
 		memo: map[string]any{},
 	}
 	sources = slices.Clone(sources)
@@ -66,8 +65,9 @@ type compiler struct {
 	ids     map[string]*entry
 	faults  writ.Faults
 	memo    map[string]any // of the lints
-	// suggestions holds what suggest has found out.
-	suggestions map[types.EntityUID]string
+	actions *actionNames
+	// incomplete says that some policies couldn't be read.
+	incomplete bool
 }
 
 // entry is one policy on its way.
@@ -76,36 +76,6 @@ type entry struct {
 	source      Source
 	offset      int // of the policy in the source
 	annotations map[string]string
-}
-
-// parse reads one file of policies.
-func (c *compiler) parse(src Source) {
-	if f := checkLimits(src); f != nil {
-		c.faults = append(c.faults, *f)
-		return
-	}
-	parsed, err := cedar.NewPolicyListFromBytes(src.File, src.Text)
-	if err != nil {
-		c.faults = append(c.faults, parseFault(src, err))
-		return
-	}
-	for i, p := range parsed {
-		start, end := p.Position().Offset, len(src.Text)
-		if i+1 < len(parsed) {
-			end = parsed[i+1].Position().Offset
-		}
-		c.declare(&entry{source: src, offset: start}, (*ast.Policy)(p.AST()), policyText(src.Text[start:end]))
-	}
-}
-
-// policyText cuts what follows the policy at the start of text: white space
-// and comments.
-func policyText(text []byte) []byte {
-	tokens, _ := scan(text, policyLanguage)
-	if len(tokens) == 0 {
-		return text
-	}
-	return text[:tokens[len(tokens)-1].end]
 }
 
 // declare reads a policy's annotations and notes the policy.
@@ -139,11 +109,15 @@ func (c *compiler) check(e *entry, ids map[string]bool) {
 	in := lintInput{
 		policy: p.ast, ref: p.PolicyRef, source: e.source, text: p.Text, offset: e.offset,
 		annotations: e.annotations, actions: actions, schema: c.schema,
-		known: c.known, supplied: c.schema.supplied, policies: ids, memo: c.memo,
+		known: c.known, supplied: c.schema.supplied, policies: ids, incomplete: c.incomplete, names: c.actions, memo: c.memo,
 	}
 	if len(actions) == 0 {
 		p.Inactive = true
-		c.warn(e, "policy %q is inactive: no tool is in its action scope", p.ID)
+		what := "is inactive"
+		if p.Effect == types.Forbid {
+			what = "is inactive and forbids nothing"
+		}
+		c.warn(e, "%s %s: %s", c.name(e), what, c.schema.inactive(p.ast.Action))
 		return
 	}
 	cut := c.cutter.cut(p.ast, actions)
@@ -160,6 +134,9 @@ func (c *compiler) check(e *entry, ids map[string]bool) {
 func (c *compiler) scope(e *entry) (actions []types.EntityUID, ok bool) {
 	switch scope := e.policy.ast.Action.(type) {
 	case ast.ScopeTypeAll:
+		if slices.Contains(shelvesOf(e.policy), everyAction) {
+			return c.schema.actions, true
+		}
 		return c.schema.calls, true
 	case ast.ScopeTypeEq:
 		if !c.knownAction(e, 0, scope.Entity) {
@@ -196,27 +173,8 @@ func (c *compiler) knownAction(e *entry, i int, uid types.EntityUID) bool {
 	if _, ok := c.schema.covers[uid]; ok {
 		return true
 	}
-	c.fail(e, i, "no tool has action %s%s", uid, c.suggest(uid))
+	c.fail(e, i, "%s", c.actions.unknown(uid))
 	return false
-}
-
-// maxSuggestions bounds how many unknown actions are compared with all the
-// others: a bundle that lost a server can have thousands.
-const maxSuggestions = 100
-
-// suggest says which action may have been meant, or nothing.
-func (c *compiler) suggest(uid types.EntityUID) string {
-	suggestion, ok := c.suggestions[uid]
-	if !ok && len(c.suggestions) < maxSuggestions {
-		names := make([]string, 0, len(c.schema.covers))
-		for known := range c.schema.covers {
-			names = append(names, known.String())
-		}
-		slices.Sort(names)
-		suggestion = didYouMean(uid.String(), names)
-		c.suggestions[uid] = suggestion
-	}
-	return suggestion
 }
 
 // fail reports an error in e's action scope, at the i'th action that it names
@@ -228,6 +186,14 @@ func (c *compiler) fail(e *entry, i int, format string, args ...any) {
 		at = places.action.entities[i]
 	}
 	c.faults = append(c.faults, places.fault(at, fmt.Sprintf(format, args...)))
+}
+
+// name names a policy in messages; one that lacks its @id too.
+func (c *compiler) name(e *entry) string {
+	if e.policy.ID == "" {
+		return "this policy"
+	}
+	return fmt.Sprintf("policy %q", e.policy.ID)
 }
 
 // warn reports a warning at the start of the policy.

@@ -109,7 +109,7 @@ func TestSetContext(t *testing.T) {
 @id("purpose") permit (principal, action == Action::"files/search", resource) when { context has purpose && context.purpose == "x" };
 @id("arguments") permit (principal, action == Action::"files/read_file", resource) when { context.arguments has head && context.arguments.head > 3 };
 @id("whole") permit (principal, action == Action::"files/move_file", resource) when { [context].contains(context) };
-@id("branch") permit (principal, action == Action::"files/list_roots", resource) when { (if principal is User then context else context).local.hour >= 0 };
+@id("branch") permit (principal, action == Action::"files/list_roots", resource) when { (if principal is User then context else context).local.hour < 23 };
 @id("evidence") @code("NEVER_EVER") forbid (principal, action in Action::"payments", resource) unless { context.evidence.isEmpty() && context["unsupported"].isEmpty() };
 @id("review") permit (principal, action in Action::"approve", resource) when { context.review == Policy::"review" };`))
 	in := policy.ContextInput{

@@ -260,6 +260,7 @@ func isContext(n ast.IsNode) bool {
 // key names the cut for a policy with this action scope.
 func (r *reads) key(scope ast.IsActionScopeNode, covered int) string {
 	var b strings.Builder
+	fmt.Fprintln(&b, covered) // an open scope can cover approvals or not
 	for _, key := range shelfKeys(scope) {
 		b.WriteString(key.String())
 		b.WriteByte('\n')

@@ -58,15 +58,8 @@ const (
 // trusted with, or nil. It must accept a text before any parser sees it.
 // What is wrong with the text otherwise is left to the parser.
 func checkLimits(src Source) *writ.Fault {
-	if len(src.Text) > maxFileBytes {
-		return &writ.Fault{File: src.File, Message: fmt.Sprintf("the file has %d bytes, and %d are allowed: split it", len(src.Text), maxFileBytes)}
-	}
-	if i := badText(src.Text); i >= 0 {
-		f := faultAt(src, i, "this is not valid UTF-8")
-		if src.Text[i] == 0 {
-			f.Message = "a NUL character may not stand in a file"
-		}
-		return &f
+	if f := checkText(src); f != nil {
+		return f
 	}
 	if strings.HasSuffix(src.File, ".cedarschema") {
 		return checkSchemaLimits(src)
@@ -82,6 +75,21 @@ func checkLimits(src Source) *writ.Fault {
 		if m.stop {
 			return nil
 		}
+	}
+	return nil
+}
+
+// checkText returns what keeps a file from being looked at, or nil.
+func checkText(src Source) *writ.Fault {
+	if len(src.Text) > maxFileBytes {
+		return &writ.Fault{File: src.File, Message: fmt.Sprintf("the file has %d bytes, and %d are allowed: split it", len(src.Text), maxFileBytes)}
+	}
+	if i := badText(src.Text); i >= 0 {
+		f := faultAt(src, i, "this is not valid UTF-8")
+		if src.Text[i] == 0 {
+			f.Message = "a NUL character may not stand in a file"
+		}
+		return &f
 	}
 	return nil
 }

@@ -21,14 +21,20 @@ func lint(in lintInput) writ.Faults {
 // lints reports what the validator accepts.
 func (c *checker) lints() writ.Faults {
 	spelling := c.scopeSpelling()
-	out := slices.Concat(spelling, c.positiveGuards())
-	explained := map[*expr]bool{} // conditions in which something else is reported
-	spelt := map[int]bool{}       // where an entity's case is what is wrong with it
+	out := slices.Concat(spelling, c.scopeBounds(), c.positiveGuards())
+	explained, wrong := map[*expr]bool{}, map[*expr]bool{} // in which a lint is reported, and anything
+	mark := func(in map[*expr]bool, e *expr) {
+		for ; e != nil; e = c.parents[e] {
+			in[e] = true
+		}
+	}
+	spelt := map[int]bool{} // where an entity's case is what is wrong with it
 	if len(spelling) > 0 {
 		spelt[c.located.resource.entities[0]] = true
 	}
 	for _, n := range c.notes {
 		if n.topic <= lastMistake {
+			mark(wrong, n.e)
 			continue
 		}
 		merged := c.everywhere(n)
@@ -37,11 +43,12 @@ func (c *checker) lints() writ.Faults {
 		}
 		if message := c.lintMessage(merged); message != "" {
 			out = append(out, c.located.fault(c.placeOf(n), message))
-			explained[c.root(n.e)] = true
+			mark(wrong, n.e)
+			mark(explained, n.e)
 			spelt[n.e.at] = spelt[n.e.at] || n.topic == topicCase
 		}
 	}
-	return slices.Concat(out, c.names(spelt), c.constants(explained))
+	return slices.Concat(out, c.contradictions(wrong, explained), c.names(spelt), c.constants(explained))
 }
 
 // placeOf returns where a note belongs.
@@ -51,13 +58,6 @@ func (c *checker) placeOf(n *note) int {
 		return n.e.name
 	}
 	return n.e.at
-}
-
-func (c *checker) root(e *expr) *expr {
-	for c.parents[e] != nil {
-		e = c.parents[e]
-	}
-	return e
 }
 
 // everywhere returns all notes like n, put together, if there is one for each
@@ -76,6 +76,12 @@ func (c *checker) everywhere(n *note) *note {
 		maps.Copy(all.classes, other.classes)
 		maps.Copy(all.owners, other.owners)
 		maps.Copy(all.words, other.words)
+		if all.order == nil {
+			all.order = other.order
+		}
+		if other.strong {
+			all.message = other.message
+		}
 	}
 	if all.envs < c.reached[n.e] {
 		return nil
@@ -85,11 +91,14 @@ func (c *checker) everywhere(n *note) *note {
 
 func (c *checker) lintMessage(n *note) string {
 	words := slices.Sorted(maps.Keys(n.words))
+	if len(n.order) == len(words) {
+		words = n.order
+	}
 	switch n.topic {
 	case topicUndeclared:
 		return c.attributeMessage(n.e, n, nil)
 	case topicEnum:
-		return outsideEnum(n.e, words)
+		return outsideEnum(n.e, n.message, words)
 	case topicCase:
 		if _, ok := n.e.node.(ast.NodeTypeLike); ok {
 			return "policies see " + n.message + " in lower case, so that this pattern never matches: write " + list(words)
@@ -107,26 +116,35 @@ func (c *checker) lintMessage(n *note) string {
 // maxWords is how many of an enum's values a message lists.
 const maxWords = 12
 
-func outsideEnum(e *expr, words []string) string {
+// outsideEnum says that a literal isn't one of words; with what, in these
+// words.
+func outsideEnum(e *expr, what string, words []string) string {
 	text := ""
 	switch n := e.node.(type) {
 	case ast.NodeTypeLike:
 		text = string(n.Value.MarshalCedar())
 	case ast.NodeValue:
 		text = string(n.Value.MarshalCedar())
-		if uid, ok := n.Value.(types.EntityUID); ok {
+		if uid, ok := n.Value.(types.EntityUID); ok && what == "" {
 			text = string(uid.ID.MarshalCedar())
 		}
 	}
-	shown := words
+	near := backquoted(nearest(strings.Trim(text, `"`), words))
+	if what != "" {
+		return text + " " + what + near
+	}
+	shown := slices.Clone(words)
 	if len(words) > maxWords {
-		shown = append(slices.Clone(words[:maxWords]), "…")
+		shown = append(shown[:maxWords], "…")
+	}
+	if i := slices.Index(shown, ""); i >= 0 {
+		shown[i] = `""`
 	}
 	verb := "is not one of"
 	if _, like := e.node.(ast.NodeTypeLike); like {
 		verb = "matches none of"
 	}
-	return fmt.Sprintf("%s %s %s%s", text, verb, strings.Join(shown, ", "), backquoted(nearest(strings.Trim(text, `"`), words)))
+	return fmt.Sprintf("%s %s %s%s", text, verb, strings.Join(shown, ", "), near)
 }
 
 // constants reports conditions with which the policy never applies, and warns

@@ -58,11 +58,6 @@ func typeNamed(name string) typ {
 	return extensionType(name)
 }
 
-// operators are how a method of decimals is written for Longs and the like.
-var operators = map[types.Path]string{
-	"lessThan": "<", "lessThanOrEqual": "<=", "greaterThan": ">", "greaterThanOrEqual": ">=",
-}
-
 // call types an extension function or method.
 func (c *checker) call(e *expr, name types.Path, args []typ) typ {
 	s, ok := signatures[name]
@@ -94,15 +89,10 @@ func (c *checker) call(e *expr, name types.Path, args []typ) typ {
 
 // wrongArgument says what argument i should be.
 func (c *checker) wrongArgument(e *expr, name types.Path, i int, want string, args []typ) string {
-	arg := e.args[i]
-	if operator := operators[name]; operator != "" {
-		if d := decimalText(arg); d != "" && i == 1 {
-			return fmt.Sprintf("%s compares decimals: write `.%s(%s)`", name, name, d)
-		}
-		if i == 0 && args[0].known() && args[1].known() && sameType(args[0].t, args[1].t) {
-			return fmt.Sprintf("%s compares decimals and %s is %s: write `%s %s %s`", name, c.named(arg), describe(args[0].t), arg.text(), operator, e.args[1].text())
-		}
+	if message := c.decimalArgument(e, name, i, args); message != "" {
+		return message
 	}
+	arg := e.args[i]
 	if i == 0 {
 		return fmt.Sprintf("%s is a method of %ss, and %s is %s", name, want, c.named(arg), describe(args[i].t))
 	}

@@ -1,15 +1,12 @@
 package policy
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 
 	"github.com/cedar-policy/cedar-go/types"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/resolved"
-
-	"github.com/writ-pdp/writ/contract"
 )
 
 // environment is what a condition is evaluated in, as far as types go.
@@ -188,10 +185,18 @@ func (c *checker) variable(name string) typ {
 	case "principal":
 		return entityTyp(c.env.principal)
 	case "action":
-		return entityTyp(typeAction)
+		t := entityTyp(typeAction)
+		t.closed = &closed{words: []string{string(c.env.class.action.ID)}, what: "is the action of no call in this policy's scope"}
+		return t
 	case "resource":
 		t := entityTyp(c.env.resource)
 		t.fold = c.resourceFold(c.env.resource)
+		switch c.env.resource {
+		case typeTool:
+			t.tool, t.closed = true, c.env.class.member("tool")
+		case typePath:
+			t.bounds = c.env.class.targetBounds()
+		}
 		return t
 	}
 	return typ{t: c.env.class.applies.Context, root: true}
@@ -270,118 +275,21 @@ func (c *checker) branch(e *expr, g guards) (typ, guards) {
 	case then.truth != otherwise.truth:
 		then.truth = either
 	}
+	if then.c != otherwise.c || then.closed != otherwise.closed || then.bounds != otherwise.bounds ||
+		then.fold != otherwise.fold || then.root != otherwise.root || then.tool != otherwise.tool {
+		return typ{t: then.t, truth: then.truth}, both // of two origins: only the type is common
+	}
 	return then, both
-}
-
-// has types e, which asks whether something has an attribute.
-func (c *checker) has(e *expr, name types.String, g guards) (typ, guards) {
-	owner, _ := c.typeOf(e.args[0], g)
-	if !owner.known() {
-		return boolType(either), g
-	}
-	attribute, there, ok := c.in.schema.attribute(owner.t, name)
-	if !ok {
-		c.note(topicOperand, e, "`has` asks a record or an entity for an attribute, and "+c.named(e.args[0])+" is "+describe(owner.t))
-		return boolType(either), g
-	}
-	key := guardKey(e.args[0], string(name))
-	_, record := owner.t.(resolved.RecordType)
-	switch {
-	case !there:
-		n := c.note(topicUndeclared, e, "")
-		n.owners[ownerName(owner)] = true
-		return boolType(alwaysFalse), g.with(key)
-	case record && !attribute.Optional, g.has(key):
-		return boolType(alwaysTrue), g.with(key)
-	}
-	return boolType(either), g.with(key)
-}
-
-// ownerName names what an attribute belongs to: an entity type, or nothing
-// for a record.
-func ownerName(t typ) string {
-	et, _ := t.entity()
-	return string(et)
-}
-
-// access types e, which reads an attribute.
-func (c *checker) access(e *expr, name types.String, g guards) typ {
-	owner, _ := c.typeOf(e.args[0], g)
-	if !owner.known() {
-		return typ{}
-	}
-	attribute, there, ok := c.in.schema.attribute(owner.t, name)
-	switch {
-	case !ok:
-		c.note(topicOperand, e, c.named(e.args[0])+" is "+describe(owner.t)+", which has no attributes")
-		return typ{}
-	case !there:
-		n := c.note(topicMissing, e, "")
-		n.owners[ownerName(owner)] = true
-		return typ{}
-	case attribute.Optional && !g.has(guardKey(e.args[0], string(name))):
-		n := c.note(topicOptional, e, "")
-		n.owners[ownerName(owner)] = true
-	}
-	out := typ{t: attribute.Type}
-	switch {
-	case owner.root && name == "arguments":
-		out.c = c.env.class.contract.Arguments
-	case owner.root && name == "element":
-		out.c = c.env.class.contract.Element
-	case owner.c != nil && owner.c.Kind == contract.Record:
-		if f := owner.c.Field(string(name)); f != nil {
-			out.c = f.Type
-			out.fold = foldOf(f.Type)
-		}
-	}
-	if et, ok := owner.entity(); ok {
-		out.fold = attributeFold(et, name, owner.fold)
-	}
-	return out
-}
-
-// attributeFold says in which case Writ gives an attribute of one of its own
-// entity types.
-func attributeFold(owner types.EntityType, name types.String, f fold) fold {
-	switch {
-	case owner == typePath && (name == "text" || name == "name" || name == "segments"):
-		return f
-	case owner == typeHost && name == "text", owner == typeURL && name == "scheme":
-		return foldASCII
-	}
-	return noFold
-}
-
-func (c *checker) hasTag(e *expr, g guards) (typ, guards) {
-	owner, _ := c.typeOf(e.args[0], g)
-	tag, _ := c.typeOf(e.args[1], g)
-	c.wantTags(e, owner, tag)
-	if et, ok := owner.entity(); ok && c.in.schema.whole.Entities[et].Tags == nil {
-		c.note(topicNever, e, "").owners[string(et)] = true
-		return boolType(alwaysFalse), g
-	}
-	return boolType(either), g.with(guardKey(e.args[0], "\x00"+e.args[1].text()))
-}
-
-// wantTags notes whatever keeps e from reading a tag.
-func (c *checker) wantTags(e *expr, owner, tag typ) {
-	if tag.known() && !sameType(tag.t, stringType.t) {
-		c.note(topicOperand, e.args[1], "a tag's name is text, and "+c.named(e.args[1])+" is "+describe(tag.t))
-	}
-	if _, ok := owner.entity(); owner.known() && !ok {
-		c.note(topicOperand, e, "entities have tags, and "+c.named(e.args[0])+" is "+describe(owner.t))
-	}
-}
-
-func noTags(of ...string) string {
-	return fmt.Sprintf("entities of type %s have no tags: declare `entity %s tags String;` in schema.cedarschema", list(of), of[0])
 }
 
 // wantBool notes a condition or operand that is no Bool.
 func (c *checker) wantBool(e *expr, t typ) {
 	if t.known() && !sameType(t.t, resolved.BoolType{}) {
-		c.note(topicOperand, e, c.named(e)+" is "+describe(t.t)+", where something true or false is wanted")
+		message := c.named(e) + " is " + describe(t.t) + ", where something true or false is wanted"
+		if _, isSet := t.elem(); isSet {
+			message += ": ask isEmpty() or contains(…)"
+		}
+		c.note(topicOperand, e, message)
 	}
 }
 

@@ -20,6 +20,13 @@ type class struct {
 	applies  *resolved.AppliesTo
 	contract *contract.Contract
 	tools    []string // S/T, sorted, of all actions in the class
+	// contracts are those of all actions in the class.
+	contracts []*contract.Contract
+	// closed holds what is known of the context's members, once it was asked
+	// for, and bounds where the targets are.
+	closed  map[types.String]*closed
+	bounds  *bounds
+	bounded bool // bounds are known
 }
 
 // classes parts the actions of a policy's scope.
@@ -30,7 +37,7 @@ func classes(in *lintInput, l *located) []*class {
 	}
 	paths := slices.Sorted(maps.Keys(r.paths))
 	var key strings.Builder
-	fmt.Fprintf(&key, "classes %t", r.whole || r.action)
+	fmt.Fprintf(&key, "classes %t %d", r.whole || r.action, len(in.actions)) // an open scope can cover approvals or not
 	for _, shelf := range shelfKeys(in.policy.Action) {
 		key.WriteString("\n" + shelf.String())
 	}
@@ -77,7 +84,10 @@ func (r *readPaths) part(s *Schema, actions []types.EntityUID, paths []string) [
 			index[b.String()] = at
 			out = append(out, at)
 		}
-		at.tools = append(at.tools, c.Server.ID+"/"+c.Tool.Name)
+		if last := len(at.contracts) - 1; last < 0 || at.contracts[last] != c { // actions are in order
+			at.contracts = append(at.contracts, c)
+			at.tools = append(at.tools, c.ID())
+		}
 	}
 	for _, at := range out {
 		slices.Sort(at.tools)
@@ -127,6 +137,9 @@ func writePath(b *strings.Builder, context resolved.RecordType, c *contract.Cont
 	}
 	for ; argument != nil; argument = argument.Elem {
 		fmt.Fprintf(b, " %d %q %v %t", argument.Kind, argument.Enum, foldOf(argument), argument.MayBeNew)
+		if argument.Role != nil {
+			fmt.Fprintf(b, " %q", argument.Role.Within)
+		}
 	}
 }
 

@@ -160,7 +160,7 @@ func (c *checker) positiveGuards() writ.Faults {
 			where = fmt.Sprintf(" in %d of %d tools (%s)", len(tools), len(c.allTools()), c.someTools(tools))
 		}
 		out = append(out, c.located.fault(guard.at, fmt.Sprintf(
-			"this forbid lets calls without %s through%s. %s. If that is meant, annotate the policy with @absent(\"allowed\")",
+			"this forbid lets calls without %s through%s. If that is meant, add @absent(\"allowed\"). If not, %s",
 			name, where, c.remedy(path, c.conditionOf(path)))))
 	}
 	return out
@@ -240,46 +240,6 @@ func (c *checker) conditionOf(path []string) *expr {
 	return found
 }
 
-// remedy says how a forbid takes calls without the argument at path into
-// account. use is where it reads the argument, if it does.
-func (c *checker) remedy(path []string, use *expr) string {
-	owner := "context"
-	for _, name := range path[:len(path)-1] {
-		owner += memberText(types.String(name))
-	}
-	name := types.String(path[len(path)-1])
-	guard, read := owner+" has "+nameText(name), owner+memberText(name)
-	must, absent := "…", "…"
-	if use != nil && c.readsBool(use) {
-		absent = "false"
-		switch bad, ok := c.badValue(use); {
-		case ok && bad:
-			must = "!" + read
-		case ok:
-			must = read
-		}
-	}
-	out := fmt.Sprintf("Write `unless { %s && %s }`", guard, must)
-	if must == "…" {
-		out += " with what must hold"
-	}
-	if path[0] != "arguments" {
-		return out
-	}
-	return fmt.Sprintf("%s, or give the contract `when_absent: {%s: %s}`", out, strings.Join(path[1:], "."), absent)
-}
-
-// readsBool reports whether e is an argument that is true or false.
-func (c *checker) readsBool(e *expr) bool {
-	for class := range c.inside[e] {
-		t, ok := typeAt(class.applies.Context, contextPath(e))
-		if _, isBool := t.(resolved.BoolType); !ok || !isBool {
-			return false
-		}
-	}
-	return len(c.inside[e]) > 0
-}
-
 // typeAt returns the type at a path below context.
 func typeAt(context resolved.RecordType, path []string) (resolved.IsType, bool) {
 	var t resolved.IsType = context
@@ -295,48 +255,4 @@ func typeAt(context resolved.RecordType, path []string) (resolved.IsType, bool) 
 		t = attribute.Type
 	}
 	return t, true
-}
-
-// badValue returns the value of a Bool argument that a condition forbids,
-// where e reads it in a `when` joined by && alone. ok is false elsewhere.
-func (c *checker) badValue(e *expr) (bad, ok bool) {
-	bad = true
-	joined := false
-	for {
-		parent := c.parents[e]
-		if parent == nil {
-			break
-		}
-		switch parent.node.(type) {
-		case ast.NodeTypeAnd:
-			joined = true
-		case ast.NodeTypeNot:
-			if joined {
-				return false, false
-			}
-			bad = !bad
-		case ast.NodeTypeEquals, ast.NodeTypeNotEquals:
-			other := parent.args[0]
-			if other == e {
-				other = parent.args[1]
-			}
-			v, literal := other.node.(ast.NodeValue)
-			b, isBool := v.Value.(types.Boolean)
-			if !literal || !isBool {
-				return false, false
-			}
-			if _, equals := parent.node.(ast.NodeTypeEquals); equals != bool(b) {
-				bad = !bad
-			}
-		default:
-			return false, false
-		}
-		e = parent
-	}
-	for _, condition := range c.located.conditions {
-		if condition.body == e {
-			return bad, !condition.unless
-		}
-	}
-	return false, false
 }

@@ -185,7 +185,7 @@ func (l *lifting) forApproval(review *Policy, approval types.EntityUID, permits,
 	}
 	for _, p := range permits {
 		parts := partsOf(p.ast.Principal)
-		if parts.equals && l.set.schema.supplied[parts.uid.Type] && !slices.Contains(l.candidates, parts.uid) && !slices.Contains(out.Known, parts.uid) {
+		if parts.equals && l.set.schema.principals[parts.uid.Type] && !slices.Contains(l.candidates, parts.uid) && !slices.Contains(out.Known, parts.uid) {
 			consider(parts.uid)
 		}
 	}
@@ -218,7 +218,7 @@ func (a *approving) resourceFits(p *Policy) bool {
 func (a *approving) scopeHolds(p *Policy) bool {
 	parts := partsOf(p.ast.Principal)
 	if a.who == nil {
-		return !parts.equals && (!parts.in || a.set.schema.supplied[parts.uid.Type])
+		return !parts.equals && (parts.is == "" || a.set.schema.principals[parts.is]) && (!parts.in || a.set.schema.supplied[parts.uid.Type])
 	}
 	switch {
 	case parts.is != "" && parts.is != a.who.Type:
@@ -279,8 +279,14 @@ func (a *approving) atom(e *expr) possible {
 	case ast.NodeTypeContains:
 		return a.oneOf(e.args[1], e.args[0], false)
 	case ast.NodeTypeIs:
-		if isPrincipal(e.args[0]) && a.who != nil {
+		switch {
+		case !isPrincipal(e.args[0]):
+		case a.who != nil:
 			return settled(a.who.Type == n.EntityType)
+		case !a.set.schema.principals[n.EntityType]:
+			return settled(false)
+		case len(a.set.schema.principals) == 1:
+			return settled(true)
 		}
 	}
 	return free
@@ -326,6 +332,8 @@ func (a *approving) matches(e *expr, uid types.EntityUID, in bool) possible {
 		case v.Name == "action":
 			return settled(uid == a.action)
 		case v.Name == "principal" && a.who == nil && in && !a.set.schema.supplied[uid.Type]:
+			return settled(false)
+		case v.Name == "principal" && a.who == nil && !in && !a.set.schema.principals[uid.Type]:
 			return settled(false)
 		case v.Name == "principal" && a.who != nil && in:
 			return settled(a.in(uid))

@@ -17,6 +17,7 @@ import (
 func (c *checker) allowed(literal *expr, t typ) {
 	v, ok := literal.node.(ast.NodeValue)
 	if !ok {
+		c.parts(literal, t)
 		return
 	}
 	text, isText := v.Value.(types.String)
@@ -25,15 +26,19 @@ func (c *checker) allowed(literal *expr, t typ) {
 			c.note(topicCase, literal, "").words[string(types.String(normal).MarshalCedar())] = true
 			return
 		}
-	} else if uid, isEntity := v.Value.(types.EntityUID); isEntity {
+	}
+	if uid, isEntity := v.Value.(types.EntityUID); isEntity {
 		if c.spelling(literal, t) {
 			return
 		}
-		text = uid.ID
-	} else {
-		return
+		if message := c.beyond(literal, t, false); message != "" {
+			c.note(topicNever, literal, message)
+			return
+		}
+		text, isText = uid.ID, true
 	}
-	if t.c == nil || t.c.Enum == nil || slices.Contains(t.c.Enum, string(text)) {
+	c.outside(literal, t)
+	if !isText || t.c == nil || t.c.Enum == nil || slices.Contains(t.c.Enum, string(text)) {
 		return
 	}
 	n := c.note(topicEnum, literal, "")
@@ -147,6 +152,8 @@ func (c *checker) name(uid types.EntityUID, at int) writ.Faults {
 	}
 	if near := c.nearest(uid, ids); near != "" {
 		f.Message += fmt.Sprintf("; did you mean %s?", types.NewEntityUID(uid.Type, types.String(near)))
+	} else if uid.Type == typePolicy {
+		f.Message += ": no policy has this @id"
 	} else if !supplied && !reservedEntity(uid.Type) {
 		f.Message += ": add it to entities/, or name one that the bundle holds"
 	}
@@ -174,6 +181,9 @@ func (c *checker) ids(t types.EntityType) (ids []string, complete bool) {
 	s := c.in.schema
 	switch t {
 	case typePolicy:
+		if c.in.incomplete {
+			return nil, false
+		}
 		for id := range c.in.policies {
 			ids = append(ids, id)
 		}

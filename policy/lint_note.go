@@ -39,6 +39,9 @@ type note struct {
 	classes map[*class]bool
 	owners  map[string]bool // entity types or other owners of an attribute
 	words   map[string]bool // what would have been right
+	order   []string        // of words, where it isn't alphabetical
+	// strong says that the message says more than those of other environments.
+	strong bool
 }
 
 func newNote(t topic, e *expr, message string) *note {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cedar-policy/cedar-go/types"
@@ -48,131 +49,13 @@ func (c *checker) operation(e *expr, args []typ, g guards) typ {
 	return typ{}
 }
 
-// equal types == and returns what it always is.
-func (c *checker) equal(e *expr, args []typ) truth {
-	a, b := args[0], args[1]
-	if !a.known() || !b.known() {
-		return either
-	}
-	left, isLeft := e.args[0].node.(ast.NodeValue)
-	right, isRight := e.args[1].node.(ast.NodeValue)
-	if isLeft && isRight { // of whatever types: the validator settles these first
-		return truthOf(left.Value.Equal(right.Value))
-	}
-	if !sameType(a.t, b.t) {
-		c.note(topicComparison, e, c.mismatch(e, a, b))
-		return either
-	}
-	x, isX := a.entity()
-	y, isY := b.entity()
-	switch {
-	case isX && isY && x != y:
-		c.note(topicNever, e, fmt.Sprintf("%s is %s and %s is %s: they are never equal",
-			c.named(e.args[0]), article(string(x)), c.named(e.args[1]), article(string(y))))
-		return alwaysFalse
-	case e.args[0].text() == e.args[1].text() && isVariable(e.args[0]):
-		return alwaysTrue
-	}
-	c.allowed(e.args[0], b)
-	c.allowed(e.args[1], a)
-	return either
-}
-
-func isVariable(e *expr) bool {
-	_, ok := e.node.(ast.NodeTypeVariable)
-	return ok
-}
-
-// mismatch says why two values can't be compared, and how they could.
-func (c *checker) mismatch(e *expr, a, b typ) string {
-	x, y := e.args[0], e.args[1]
-	for range 2 {
-		name := c.named(x)
-		_, literal := y.node.(ast.NodeValue)
-		et, isEntity := a.entity()
-		switch {
-		case a.isExtension("decimal") && sameType(b.t, longType.t):
-			if d := decimalText(y); d != "" {
-				return fmt.Sprintf("%s is a decimal: compare it with `%s`", name, d)
-			}
-			return fmt.Sprintf("%s is a decimal and %s is a Long: they can't be compared", name, c.named(y))
-		case isEntity && sameType(b.t, stringType.t) && literal:
-			uid := types.NewEntityUID(et, y.node.(ast.NodeValue).Value.(types.String))
-			return fmt.Sprintf("%s is %s, not text: compare it with `%s`", name, article(string(et)), uid)
-		case sameType(a.t, stringType.t) && !literal && isLiteralSet(y):
-			return fmt.Sprintf("%s is text and %s is a set: write `%s.contains(%s)`", name, c.named(y), y.text(), x.text())
-		}
-		x, y, a, b = y, x, b, a
-	}
-	return fmt.Sprintf("%s is %s and %s is %s: they can't be compared", c.named(e.args[0]), describe(a.t), c.named(e.args[1]), describe(b.t))
-}
-
-func isLiteralSet(e *expr) bool {
-	_, ok := e.node.(ast.NodeTypeSet)
-	return ok
-}
-
-// decimalText writes a number as a decimal; "" for anything else.
-func decimalText(e *expr) string {
-	v, ok := e.node.(ast.NodeValue)
-	if !ok {
-		return ""
-	}
-	n, ok := v.Value.(types.Long)
-	if !ok {
-		return ""
-	}
-	return fmt.Sprintf(`decimal("%d.00")`, int64(n))
-}
-
-// order types < and its like.
-func (c *checker) order(e *expr, args []typ) {
-	a, b := args[0], args[1]
-	if !a.known() || !b.known() {
-		return
-	}
-	_, _, operator := binary(e.node)
-	for i, t := range args {
-		if t.isExtension("decimal") {
-			c.note(topicComparison, e, c.decimalOrder(e, operator, i))
-			return
-		}
-	}
-	comparable := func(t typ) bool {
-		return sameType(t.t, longType.t) || t.isExtension("datetime") || t.isExtension("duration")
-	}
-	if comparable(a) && sameType(a.t, b.t) {
-		return
-	}
-	c.note(topicComparison, e, fmt.Sprintf("`%s` orders two Longs, two datetimes or two durations: %s is %s and %s is %s",
-		operator, c.named(e.args[0]), describe(a.t), c.named(e.args[1]), describe(b.t)))
-}
-
-// decimalMethods are the methods of decimals that stand for operators.
-var decimalMethods = map[string]string{
-	"<": "lessThan", "<=": "lessThanOrEqual", ">": "greaterThan", ">=": "greaterThanOrEqual",
-}
-
-// decimalOrder says how to compare decimals. Operand i is one.
-func (c *checker) decimalOrder(e *expr, operator string, i int) string {
-	x, y := e.args[0], e.args[1]
-	left, right := decimalText(x), decimalText(y)
-	if left == "" {
-		left = x.text()
-	}
-	if right == "" {
-		right = y.text()
-	}
-	return fmt.Sprintf("%s is a decimal: write `%s.%s(%s)`", c.named(e.args[i]), left, decimalMethods[operator], right)
-}
-
 // arithmetic types + - * and the sign.
 func (c *checker) arithmetic(e *expr, args []typ) {
 	for i, t := range args {
 		if !t.known() || sameType(t.t, longType.t) {
 			continue
 		}
-		message := fmt.Sprintf("Cedar calculates with Longs only, and %s is %s", c.named(e.args[i]), describe(t.t))
+		message := fmt.Sprintf("Cedar calculates with whole numbers only, and %s is %s", c.named(e.args[i]), describe(t.t))
 		if t.isExtension("datetime") || t.isExtension("duration") {
 			message += ": use offset, durationSince and toMilliseconds"
 		}
@@ -206,6 +89,7 @@ func (c *checker) member(e *expr, args []typ) truth {
 		c.note(topicNever, e, fmt.Sprintf("%s is %s, which is never in %s", c.named(left), article(string(child)), article(string(group))))
 		return alwaysFalse
 	}
+	c.inBounds(e, right, a)
 	for _, literal := range elements(right) {
 		in := a
 		if isVariable(left) {
@@ -288,6 +172,8 @@ func (c *checker) isIn(e *expr, args []typ, want types.EntityType) {
 		c.note(topicNever, e, fmt.Sprintf("%s is %s and never %s", c.named(e.args[0]), article(string(et)), article(string(want))))
 	case !c.in.schema.mayBeIn(want, group):
 		c.note(topicNever, e, fmt.Sprintf("%s is never in %s", article(string(want)), article(string(group))))
+	default:
+		c.inBounds(e, e.args[1], args[0])
 	}
 }
 
@@ -305,17 +191,22 @@ func (c *checker) like(e *expr, arg typ, pattern types.Pattern) {
 		c.note(topicCase, e, c.named(e.args[0])).words[normal] = true
 		return
 	}
-	if arg.c == nil || arg.c.Enum == nil {
+	var words, order []string
+	switch {
+	case arg.c != nil && arg.c.Enum != nil:
+		words = arg.c.Enum
+	case arg.closed != nil && arg.closed.words != nil && arg.closed.admits == nil:
+		words, order = arg.closed.words, arg.closed.words
+	default:
 		return
 	}
-	for _, value := range arg.c.Enum {
-		if pattern.Match(types.String(value)) {
-			return
-		}
+	if slices.ContainsFunc(words, func(word string) bool { return pattern.Match(types.String(word)) }) {
+		return
 	}
 	n := c.note(topicEnum, e, "")
-	for _, value := range arg.c.Enum {
-		n.words[value] = true
+	n.order = order
+	for _, word := range words {
+		n.words[word] = true
 	}
 }
 
@@ -349,7 +240,11 @@ func (c *checker) contains(e *expr, args []typ) {
 	if !ok {
 		message := fmt.Sprintf("%s asks a set for elements, and %s is %s", name, c.named(e.args[0]), describe(args[0].t))
 		if sameType(args[0].t, stringType.t) && name == "contains" {
-			message += ": for a part of a text write `like \"*…*\"`"
+			pattern := `"*…*"`
+			if v, ok := e.args[1].node.(ast.NodeValue); ok && sameType(args[1].t, stringType.t) {
+				pattern = string(types.NewPattern(types.Wildcard{}, v.Value, types.Wildcard{}).MarshalCedar())
+			}
+			message += fmt.Sprintf(": for a part of a text write `%s like %s`", e.args[0].text(), pattern)
 		}
 		c.note(topicOperand, e, message)
 		return
@@ -370,6 +265,14 @@ func (c *checker) contains(e *expr, args []typ) {
 	case !sameType(elem.t, other.t):
 		c.note(topicComparison, e, fmt.Sprintf("%s holds %s and %s is %s: it never contains it",
 			c.named(e.args[0]), plural(elem.t), c.named(e.args[1]), describe(args[1].t)))
+		return
+	case isX && isY && x != y && name == "contains": // which the validator refuses
+		message := fmt.Sprintf("%s holds %s and %s is %s: it never contains it", c.named(e.args[0]), plural(elem.t), c.named(e.args[1]), article(string(y)))
+		if isVariable(e.args[1]) {
+			message = fmt.Sprintf("the set holds %s, and %s may be %s: write `%s is %s && …` before this",
+				plural(elem.t), c.named(e.args[1]), article(string(y)), e.args[1].text(), x)
+		}
+		c.note(topicComparison, e, message)
 		return
 	case isX && isY && x != y:
 		c.note(topicNever, e, fmt.Sprintf("%s holds %s and never %s", c.named(e.args[0]), plural(elem.t), article(string(y))))

@@ -148,3 +148,30 @@ func isName(s string) bool {
 	}
 	return true
 }
+
+// negatedText writes in Cedar that e doesn't hold.
+func negatedText(e *expr) string {
+	var b strings.Builder
+	left, _, operator := binary(e.node)
+	if opposite := negated[operator]; opposite != "" && left != nil {
+		e.args[0].operand(&b)
+		b.WriteString(" " + opposite + " ")
+		e.args[1].operand(&b)
+		return b.String()
+	}
+	switch n := e.node.(type) {
+	case ast.NodeTypeNot:
+		return e.args[0].text()
+	case ast.NodeTypeExtensionCall:
+		if opposite := decimalMethods[negated[operators[n.Name]]]; opposite != "" && len(e.args) == 2 {
+			e.args[0].operand(&b)
+			b.WriteString("." + opposite + "(")
+			writeList(&b, e.args[1:])
+			b.WriteByte(')')
+			return b.String()
+		}
+	}
+	b.WriteByte('!')
+	e.operand(&b)
+	return b.String()
+}

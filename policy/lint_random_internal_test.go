@@ -126,7 +126,7 @@ func TestRandomPolicies(t *testing.T) {
 		if eq, ok := p.Action.(ast.ScopeTypeEq); ok {
 			actions = []types.EntityUID{eq.Entity}
 		}
-		in := lintInput{policy: p, source: src, text: src.Text, actions: actions, schema: s, known: noEntities{}}
+		in := lintInput{policy: p, source: src, text: src.Text, actions: actions, schema: s, known: noEntities{}, names: newActionNames(s)}
 		err = cutter.cut(p, actions).validate(p)
 		mistakes := check(in).mistakes()
 		switch {
@@ -204,7 +204,7 @@ func TestExplainUnknown(t *testing.T) {
 	}
 	in := lintInput{
 		policy: (*ast.Policy)(parsed[0].AST()), source: Source{File: "p.cedar", Text: []byte("// x\n" + text)}, text: []byte(text), offset: 5,
-		actions: []types.EntityUID{actionUID("payments/create_payment")}, schema: s, known: noEntities{},
+		actions: []types.EntityUID{actionUID("payments/create_payment")}, schema: s, known: noEntities{}, names: newActionNames(s),
 	}
 	unknown := errors.New("something about `status`")
 	got := explain(in, errors.Join(unknown, fmt.Errorf("%s", strings.Repeat("x", 1000)), errors.Join(unknown)))

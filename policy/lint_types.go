@@ -20,11 +20,15 @@ type typ struct {
 	// c is how the contract describes the value, where it comes from a call's
 	// arguments.
 	c *contract.Type
+	// closed is what else is known of the value, and bounds of a path.
+	closed *closed
+	bounds *bounds
 	// truth is set where only one value is possible.
 	truth truth
 	fold  fold
-	// root says that this is the context itself.
-	root bool
+	// root says that this is the context itself, tool that it is the Tool that
+	// the call is to.
+	root, tool bool
 }
 
 // truth is what is known about a Bool.
@@ -128,7 +132,10 @@ func (t typ) elem() (typ, bool) {
 	out := typ{t: s.Element, fold: t.fold}
 	if t.c != nil && t.c.Kind == contract.Set {
 		out.c = t.c.Elem
-		out.fold = foldOf(out.c)
+		out.fold, out.bounds = foldOf(out.c), boundsOf(out.c)
+	}
+	if t.closed != nil {
+		out.closed = t.closed.elem
 	}
 	return out, true
 }
@@ -180,7 +187,7 @@ func describe(t resolved.IsType) string {
 	case resolved.StringType:
 		return "text"
 	case resolved.LongType:
-		return "a Long"
+		return "a whole number"
 	case resolved.BoolType:
 		return "a Bool"
 	case resolved.ExtensionType:

@@ -35,6 +35,10 @@ type lintInput struct {
 	supplied map[types.EntityType]bool
 	// policies holds every @id of the bundle.
 	policies map[string]bool
+	// incomplete says that there are more, which couldn't be read.
+	incomplete bool
+	// names knows every action.
+	names *actionNames
 	// memo is kept from one policy of the bundle to the next, for what lints
 	// work out once: 10,000 policies over 2,000 tools load within two seconds,
 	// lints included.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"github.com/writ-pdp/writ"
@@ -159,13 +160,8 @@ func isWordByte(b byte) bool {
 // both counted from 1.
 func place(src []byte, offset int) (line, column int) {
 	offset = min(max(offset, 0), len(src))
-	line, start := 1, 0
-	for i, b := range src[:offset] {
-		if b == '\n' {
-			line, start = line+1, i+1
-		}
-	}
-	return line, 1 + utf8.RuneCount(src[start:offset])
+	start := 1 + bytes.LastIndexByte(src[:offset], '\n')
+	return 1 + bytes.Count(src[:offset], []byte("\n")), 1 + utf8.RuneCount(src[start:offset])
 }
 
 // offsetOf is the inverse of place; -1 if there is no such place.

@@ -46,7 +46,7 @@ func (c *checker) translate(message string) string {
 	if name, _, ok := cutWords(message, "unrecognized action `", "`"); ok {
 		var uid types.EntityUID
 		if err := uid.UnmarshalCedar([]byte(name)); err == nil {
-			return c.unknownAction(uid)
+			return c.in.names.unknown(uid)
 		}
 	}
 	return "Cedar's validator: " + message
@@ -103,7 +103,7 @@ func (c *checker) unknownType(e *expr) string {
 	literal, _ := e.node.(ast.NodeValue)
 	uid, _ := literal.Value.(types.EntityUID)
 	if uid.Type == typeAction {
-		return c.unknownAction(uid)
+		return c.in.names.unknown(uid)
 	}
 	return unknownEntityType(c.in.schema, string(uid.Type))
 }
@@ -121,19 +121,6 @@ func unknownEntityType(s *Schema, name string) string {
 		return fmt.Sprintf("there is no entity type %s; did you mean %s?", name, near)
 	}
 	return fmt.Sprintf("there is no entity type %s: declare `entity %s;` in schema.cedarschema", name, name)
-}
-
-func (c *checker) unknownAction(uid types.EntityUID) string {
-	var ids []string
-	for known := range c.in.schema.whole.Actions {
-		ids = append(ids, string(known.ID))
-	}
-	slices.Sort(ids)
-	message := fmt.Sprintf("no tool has action %s", uid)
-	if near := nearest(string(uid.ID), ids); near != "" {
-		message += fmt.Sprintf("; did you mean %s?", types.NewEntityUID(typeAction, types.String(near)))
-	}
-	return message
 }
 
 // scopeMatchesNothing reports whether no action in scope has principals and
@@ -170,23 +157,23 @@ func (c *checker) emptyPart(variable string, scope ast.IsScopeNode, l locatedSco
 	} else if len(l.entities) > 0 {
 		at, named = l.entities[0], parts.uid.Type
 	}
-	if named != "" && !s.declaredType(named) {
-		return writ.Faults{c.located.fault(at, unknownEntityType(s, string(named)))}
-	}
-	if parts.is != "" && parts.in && !s.declaredType(parts.uid.Type) {
-		return writ.Faults{c.located.fault(l.entities[0], unknownEntityType(s, string(parts.uid.Type)))}
-	}
 	sorted := slices.Sorted(maps.Keys(have))
 	names := make([]string, len(sorted))
 	for i, t := range sorted {
-		if s.scopeAllows(parts, t) {
-			return nil
-		}
 		names[i] = article(string(t))
 	}
 	what := "the principal"
 	if variable == "resource" {
 		what = "the resource of these actions"
+	}
+	if named != "" && !s.declaredType(named) {
+		return writ.Faults{c.located.fault(at, fmt.Sprintf("%s; %s is always %s", unknownEntityType(s, string(named)), what, alternatives(names)))}
+	}
+	if parts.is != "" && parts.in && !s.declaredType(parts.uid.Type) {
+		return writ.Faults{c.located.fault(l.entities[0], unknownEntityType(s, string(parts.uid.Type)))}
+	}
+	if slices.ContainsFunc(sorted, func(t types.EntityType) bool { return s.scopeAllows(parts, t) }) {
+		return nil
 	}
 	message := fmt.Sprintf("%s is always %s, never %s", what, alternatives(names), article(string(named)))
 	if parts.equals && slices.ContainsFunc(sorted, func(t types.EntityType) bool { return s.mayBeIn(t, parts.uid.Type) }) {

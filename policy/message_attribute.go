@@ -15,12 +15,25 @@ import (
 // attributeMessage says what is wrong with e, which reads an attribute or asks
 // for one: it is not there, or may be absent.
 func (c *checker) attributeMessage(e *expr, missing, optional *note) string {
-	if path := contextPath(e); len(path) > 1 && (path[0] == "arguments" || path[0] == "element") {
+	if path := contextPath(e); len(path) > 1 && (path[0] == "arguments" || path[0] == "element") && !ofEntity(missing) && !ofEntity(optional) {
 		return c.argumentMessage(e, path, missing, optional)
 	} else if len(path) == 1 {
 		return c.contextMessage(e, path[0], missing)
 	}
 	return c.entityMessage(e, missing, optional)
+}
+
+// ofEntity reports whether a note is about an attribute of an entity.
+func ofEntity(n *note) bool {
+	if n == nil {
+		return false
+	}
+	for owner := range n.owners {
+		if owner != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // argumentMessage is about an argument, or a member of one.
@@ -41,15 +54,15 @@ func (c *checker) argumentMessage(e *expr, path []string, missing, optional *not
 	case len(without) > 0 && len(toolsOf(without)) == len(all):
 		return c.undeclared(path, all)
 	case len(tools) == len(all) && len(without) == 0 && forbid:
-		return fmt.Sprintf("`%s` may be absent; absent here would be allowed. %s", name, c.remedy(path, e))
+		return c.absentInForbid(e, path)
 	case len(tools) == len(all) && len(without) == 0:
 		return fmt.Sprintf("`%s` may be absent: write %s", name, guard)
 	}
 	message := fmt.Sprintf("`%s` is missing or optional in %d of %d tools (%s): narrow the action scope", name, len(tools), len(all), c.someTools(tools))
 	if t := c.sureType(path); t != "" {
 		message += fmt.Sprintf(" or write `resource is %s`", t)
-	} else if !forbid {
-		message += " or write " + guard
+	} else if message += " or write " + guard; forbid {
+		message += ", with which the others pass this forbid"
 	}
 	return message
 }
@@ -158,7 +171,7 @@ func (c *checker) sureType(path []string) string {
 func (c *checker) contextMessage(e *expr, name string, missing *note) string {
 	switch {
 	case missing == nil && c.in.policy.Effect == ast.EffectForbid && !c.inUnless(e):
-		return fmt.Sprintf("`%s` may be absent; absent here would be allowed. Write `unless { context has %s && … }` with what must hold", name, name)
+		return c.absentInForbid(e, nil)
 	case missing == nil:
 		return fmt.Sprintf("`%s` may be absent: write `context has %s && …`", name, name)
 	case name == "review":
@@ -177,7 +190,10 @@ func (c *checker) contextMessage(e *expr, name string, missing *note) string {
 	for _, f := range contextFields {
 		names = append(names, string(f.name))
 	}
-	return fmt.Sprintf("the context has no `%s`%s", name, backquoted(nearest(name, names)))
+	if near := nearest(name, names); near != "" {
+		return fmt.Sprintf("the context has no `%s`; did you mean `%s`?", name, near)
+	}
+	return fmt.Sprintf("the context has no `%s`; it has %s", name, list(names))
 }
 
 // entityMessage is about an attribute of an entity, or of a record in one.
@@ -186,8 +202,7 @@ func (c *checker) entityMessage(e *expr, missing, optional *note) string {
 	guard := fmt.Sprintf("`%s has %s && …`", e.args[0].text(), nameText(types.String(name)))
 	if missing == nil {
 		if c.in.policy.Effect == ast.EffectForbid && !c.inUnless(e) {
-			return fmt.Sprintf("`%s` may be absent; absent here would be allowed. Write `unless { %s has %s && … }` with what must hold",
-				name, e.args[0].text(), nameText(types.String(name)))
+			return c.absentInForbid(e, nil)
 		}
 		return fmt.Sprintf("`%s` may be absent: write %s", name, guard)
 	}
@@ -199,16 +214,54 @@ func (c *checker) entityMessage(e *expr, missing, optional *note) string {
 		return fmt.Sprintf("`%s` is an attribute of %s, and actors are judged by this policy too, which are %s: write `principal is %s`, or `context.principal` for whom the call is made",
 			name, list(having), plurals(lacking), having[0])
 	case variable.Name == "resource" && len(having) > 0:
-		return fmt.Sprintf("`%s` is an attribute of %s, and the resource may be %s too: write `resource is %s`", name, list(having), article(list(lacking)), having[0])
+		return fmt.Sprintf("`%s` is an attribute of %s, and the resource may be %s too: write `resource is %s`", name, list(having), alternatives(articles(lacking)), having[0])
 	case lacking[0] == "":
 		return fmt.Sprintf("%s has no `%s`", c.named(e.args[0]), name)
 	}
-	names := c.in.schema.attributeNames(entityTyp(types.EntityType(lacking[0])).t)
-	hint := backquoted(nearest(name, names))
-	if hint == "" && len(names) > 0 {
-		hint = ": it has " + list(names)
+	if tool := c.in.schema.whole.Entities[typeTool].Shape; slices.Equal(lacking, []string{string(typeAction)}) {
+		if _, there := tool[types.String(name)]; there {
+			return fmt.Sprintf("actions have no attributes, but the tool has this one: write context.tool.%s", name)
+		}
+		return "actions have no attributes: ask `action in …`, or context.tool for the tool's"
 	}
-	return fmt.Sprintf("%s has no attribute `%s`%s", article(list(lacking)), name, hint)
+	return c.noAttribute(name, lacking)
+}
+
+// noAttribute says that entities of some types have no attribute called name,
+// and which ones they have.
+func (c *checker) noAttribute(name string, of []string) string {
+	all := map[string]bool{}
+	for _, t := range of {
+		for _, attribute := range c.in.schema.attributeNames(entityTyp(types.EntityType(t)).t) {
+			all[attribute] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(all))
+	message, have := article(of[0])+" has no attribute", "it has"
+	if len(of) > 1 {
+		message, have = plurals(of)+" have no attribute", "they have"
+	}
+	message += fmt.Sprintf(" `%s`", name)
+	switch near := nearest(name, names); {
+	case len(names) == 0:
+		return message + ", nor any other"
+	case near != "":
+		message += fmt.Sprintf("; did you mean `%s`? %s%s ", near, strings.ToUpper(have[:1]), have[1:])
+	default:
+		message += "; " + have + " "
+	}
+	if len(names) > maxWords {
+		return message + strings.Join(names[:maxWords], ", ") + ", …"
+	}
+	return message + list(names)
+}
+
+func articles(names []string) []string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = article(name)
+	}
+	return out
 }
 
 // having lists the types of principals or resources in scope that have an

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/writ-pdp/writ"
@@ -18,8 +19,8 @@ func parseFault(src Source, err error) writ.Fault {
 	if strings.HasSuffix(src.File, ".cedarschema") {
 		lang = schemaLanguage
 	}
-	if bytes.HasPrefix(src.Text, []byte("\ufeff")) {
-		return faultAt(src, 0, "the file starts with a byte order mark: save it without")
+	if lang == schemaLanguage && bytes.HasPrefix(src.Text, []byte(byteOrderMark)) {
+		return faultAt(src, 0, "the file starts with a byte order mark: remove it")
 	}
 	tokens, broken := scan(src.Text, lang)
 	if broken != nil && lang == policyLanguage {
@@ -153,7 +154,7 @@ func (r *parseReport) translate(message string) (int, string) {
 	case "expected ident or reserved keyword":
 		return r.at(i), fmt.Sprintf("expected the name of an annotation, found %s", r.found(i))
 	case "expected ident", "expected ident after dot":
-		return r.at(i), fmt.Sprintf("expected a name, found %s%s", r.found(i), quoteHint(r.text(i)))
+		return r.at(i), fmt.Sprintf("expected a name, found %s%s%s", r.found(i), quoteHint(r.text(i)), r.entityHint(i))
 	case "unexpected token":
 		if r.text(i-1) == "[" {
 			return r.at(i), fmt.Sprintf("an index is a name in double quotes, not %s", r.found(i))
@@ -171,29 +172,6 @@ func quoteHint(text string) string {
 	return ""
 }
 
-// call explains a function or method that isn't one.
-func (r *parseReport) call(name, rest string) (int, string) {
-	at := r.at(r.lastBefore(lastPart(name)))
-	constructors := []string{"datetime", "decimal", "duration", "ip"}
-	switch rest {
-	case "not a function":
-		return at, fmt.Sprintf("%s is not a function%s", name, didYouMean(name, constructors))
-	case "a method, not a function":
-		return at, fmt.Sprintf("%s is a method: write value.%s(…)", name, name)
-	case "a function, not a method":
-		return at, fmt.Sprintf("%s is a function: write %s(\"…\")", name, name)
-	}
-	return at, fmt.Sprintf("%s is not a method%s", name, didYouMean(name, methodNames[:]))
-}
-
-// methodNames are the methods that values have.
-var methodNames = [...]string{
-	"contains", "containsAll", "containsAny", "isEmpty", "hasTag", "getTag",
-	"lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual",
-	"isIpv4", "isIpv6", "isLoopback", "isMulticast", "isInRange",
-	"offset", "durationSince", "toDate", "toTime", "toDays", "toHours", "toMinutes", "toSeconds", "toMilliseconds",
-}
-
 // expected explains a token that isn't the one that must follow.
 func (r *parseReport) expected(i int, want string) string {
 	got := r.text(i)
@@ -202,6 +180,8 @@ func (r *parseReport) expected(i int, want string) string {
 		return fmt.Sprintf("the text ends where `%s` should follow", want)
 	case want == ";" && (got == "permit" || got == "forbid" || got == "@"):
 		return fmt.Sprintf("the policy before this `%s` lacks its `;`", got)
+	case (want == "," || want == ")") && r.inScope(i) && got != ")" && got != "]":
+		return fmt.Sprintf("expected `%s`, found %s: a scope compares the whole principal, action or resource; anything else stands in `when { … }`", want, r.found(i))
 	case want == "}" || want == ")" || want == "then" || want == "else":
 		if isComparison(got) {
 			return fmt.Sprintf("comparisons don't chain: put `&&` between two of them, or brackets around one, before this `%s`", got)
@@ -209,7 +189,11 @@ func (r *parseReport) expected(i int, want string) string {
 	case want == "principal" || want == "action" || want == "resource":
 		return fmt.Sprintf("the scope is (principal, action, resource): expected %s, found %s", want, r.found(i))
 	}
-	return fmt.Sprintf("expected `%s`, found %s%s", want, r.found(i), r.hint(i))
+	hint := r.conditionHint(i, want)
+	if hint == "" {
+		hint = r.hint(i)
+	}
+	return fmt.Sprintf("expected `%s`, found %s%s", want, r.found(i), hint)
 }
 
 func isComparison(text string) bool {
@@ -242,10 +226,15 @@ func (r *parseReport) operand(i int) string {
 }
 
 func (r *parseReport) found(i int) string {
-	if text := r.text(i); text != "" {
-		return "`" + text + "`"
+	text := r.text(i)
+	c, size := utf8.DecodeRuneInString(text)
+	switch {
+	case text == "":
+		return "the end of the text"
+	case size > 1 && (!unicode.IsGraphic(c) || unicode.IsSpace(c)): // also a space that is none to Cedar
+		return fmt.Sprintf("the invisible character %U: remove it", c)
 	}
-	return "the end of the text"
+	return "`" + text + "`"
 }
 
 // hint says what the writer of token i may have meant.
@@ -265,75 +254,6 @@ func (r *parseReport) hint(i int) string {
 		return ": Cedar doesn't divide"
 	}
 	return ""
-}
-
-// badLiteral finds the first string with an escape that Cedar doesn't know,
-// or number that it can't hold. Cedar-go gives these errors no place.
-func (r *parseReport) badLiteral() (int, string) {
-	for i, t := range r.tokens {
-		text := r.text(i)
-		switch t.kind {
-		case tokenInt:
-			if r.text(i-1) == "-" {
-				text = "-" + text
-			}
-			if _, err := strconv.ParseInt(text, 10, 64); err != nil {
-				return int(t.start), fmt.Sprintf("the number %s is beyond the range of a Long, -2^63 to 2^63-1", text)
-			}
-		case tokenString:
-			if j, escape := badEscape(text, r.text(i-1) == "like"); escape != "" {
-				return int(t.start) + j, fmt.Sprintf("%s is not an escape: there are \\n \\r \\t \\0 \\\\ \\\" \\' \\x41 \\u{e9}, and \\* in patterns", escape)
-			}
-		}
-	}
-	return 0, ""
-}
-
-// badEscape returns the first escape of a quoted string that Cedar refuses,
-// and its offset.
-func badEscape(quoted string, pattern bool) (int, string) {
-	for i := 1; i < len(quoted)-1; i++ {
-		if quoted[i] != '\\' {
-			continue
-		}
-		rest := quoted[i : len(quoted)-1]
-		size := escapeSize(rest, pattern)
-		if size == 0 {
-			_, n := utf8.DecodeRuneInString(rest[1:])
-			return i, rest[:1+n]
-		}
-		i += size - 1
-	}
-	return 0, ""
-}
-
-// escapeSize returns the length of the escape that s starts with, or 0.
-func escapeSize(s string, pattern bool) int {
-	if len(s) < 2 {
-		return 0
-	}
-	switch s[1] {
-	case 'n', 'r', 't', '0', '\\', '"', '\'':
-		return 2
-	case '*':
-		if pattern {
-			return 2
-		}
-	case 'x':
-		if len(s) >= 4 {
-			if n, err := strconv.ParseUint(s[2:4], 16, 8); err == nil && n < 0x80 {
-				return 4
-			}
-		}
-	case 'u':
-		digits, _, ok := cutWords(s, "\\u{", "}")
-		hex := strings.ReplaceAll(digits, "_", "")
-		n, err := strconv.ParseUint(hex, 16, 32)
-		if ok && err == nil && digits[0] != '_' && len(hex) <= 6 && utf8.ValidRune(rune(n)) {
-			return len("\\u{") + len(digits) + len("}")
-		}
-	}
-	return 0
 }
 
 // cutWords splits s into what stands between first and second, and what

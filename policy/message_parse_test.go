@@ -14,7 +14,7 @@ func TestParseMessages(t *testing.T) {
 	}{
 		{"no semicolon", "@id(\"a\") permit (principal, action, resource)\n\n@id(\"b\") permit (principal, action, resource);",
 			"3:1: the policy before this `@` lacks its `;`"},
-		{"no semicolon at the end", "permit (principal, action, resource) ", "1:37: the text ends where `;` should follow"},
+		{"no semicolon at the end", "@id(\"a\") permit (principal, action, resource) ", "1:46: the text ends where `;` should follow"},
 		{"an unclosed condition", "permit (principal, action, resource)\nwhen { true;", "2:12: expected `}`, found `;`"},
 		{"an unclosed bracket", "permit (principal, action, resource)\nwhen { (true };", "2:14: expected `)`, found `}`"},
 		{"an unclosed set", "permit (principal, action, resource)\nwhen { [1", "2:10: the text ends inside brackets"},
@@ -53,7 +53,31 @@ func TestParseMessages(t *testing.T) {
 		{"a star outside a pattern", "permit (principal, action, resource)\nwhen { context.s == \"a\\*b\" };", "2:23: \\* is not an escape"},
 		{"an open string", "permit (principal, action, resource)\nwhen { context.s == \"a };\n", "2:21: this string has no end"},
 		{"an open comment", "/* permit (principal, action, resource);", "1:1: this comment has no end"},
-		{"a byte order mark", "\ufeffpermit (principal, action, resource);", "1:1: the file starts with a byte order mark: save it without"},
+		{"a byte order mark", "\ufeff@id(\"a\") permit (principal, action, resource);", "1:1: the file starts with a byte order mark: remove it"},
+		{"a second byte order mark", "@id(\"a\") permit (principal, action, resource);\n\ufeff@id(\"b\") permit (principal, action, resource);",
+			"2:1: a policy starts with permit or forbid, not with the invisible character U+FEFF: remove it"},
+		{"an invisible space", "@id(\"a\")\u00a0permit (principal, action, resource);", "1:9: a policy starts with permit or forbid, not with the invisible character U+00A0: remove it"},
+		{"a fraction", "@id(\"a\") permit (principal, action, resource)\nwhen { context.x > 16.0 };",
+			"2:20: fractions are written decimal(\"16.0\"), and compared by a method: `….greaterThan(decimal(\"16.0\"))`"},
+		{"a fraction as a decimal", "@id(\"a\") permit (principal, action, resource)\nwhen { context.x == decimal(16.0) };",
+			"2:29: fractions are written decimal(\"16.0\")"},
+		{"a fraction on the left", "@id(\"a\") permit (principal, action, resource)\nwhen { 2 - 1.25 == context.x };", "2:12: fractions are written decimal(\"1.25\")"},
+		{"a negative fraction", "@id(\"a\") permit (principal, action, resource)\nwhen { context.x.lessThan(-0.5) };", "2:27: fractions are written decimal(\"-0.5\")"},
+		{"a fraction without its zero", "@id(\"a\") permit (principal, action, resource)\nwhen { context.x == .5 };", "2:21: fractions are written decimal(\"0.5\")"},
+		{"a long fraction", "@id(\"a\") permit (principal, action, resource)\nwhen { context.x == 0.12345 };", "2:21: fractions are written like decimal(\"16.25\"), with 1–4 digits after the point"},
+		{"no fraction", "@id(\"a\") permit (principal, action, resource)\nwhen { context.x.5 == 1 };", "2:18: expected a name, found `5`"},
+		{"text for a principal", "@id(\"a\") permit (principal in \"clerks\", action, resource);", "1:31: expected a name, found `\"clerks\"`: an entity is written with its type, as in Group::\"clerks\""},
+		{"text for one principal", "@id(\"a\") permit (principal == \"ann\", action, resource);", "1:31: an entity is written with its type, as in User::\"ann\""},
+		{"text for an action", "@id(\"a\") permit (principal, action in [\"read\"], resource);", "1:40: expected a name, found `\"read\"`: an entity is written with its type, as in Action::\"read\""},
+		{"text for a path", "@id(\"a\") permit (principal, action, resource in \"/srv\");", "1:49: an entity is written with its type, as in Path::\"/srv\""},
+		{"text for a resource", "@id(\"a\") permit (principal, action, resource == \"x\");", "1:49: an entity is written with its type, as in Path::\"/srv/work\" or Repository::\"acme/site\""},
+		{"a list of principals", "@id(\"a\") permit (principal in [User::\"a\"], action, resource);", "1:31: expected a name, found `[`: only `action in` takes a list. Write `principal` alone here, and `when { principal in [ … ] }`"},
+		{"a condition in the scope", "@id(\"a\") permit (principal.tenant == \"x\", action, resource);", "1:27: expected `,`, found `.`: a scope compares the whole principal, action or resource; anything else stands in `when { … }`"},
+		{"a condition behind the scope", "@id(\"a\") permit (principal, action, resource && true);", "1:46: expected `)`, found `&&`: a scope compares"},
+		{"a condition without braces", "@id(\"a\") permit (principal, action, resource) when context.x;", "1:52: expected `{`, found `context`: a condition stands in braces, as in `when { … }`"},
+		{"if", "@id(\"a\") permit (principal, action, resource) if { true };", "1:47: expected `;`, found `if`: conditions start with when or unless"},
+		{"joined conditions", "@id(\"a\") permit (principal, action, resource) when { true } && { true };", "1:61: expected `;`, found `&&`: several conditions are written one after the other"},
+		{"a method of other languages", "@id(\"a\") permit (principal, action, resource)\nwhen { context.s.endsWith(\".pdf\") };", "2:18: endsWith is not a method: write `like \"*end\"`"},
 		{"characters before the place", "permit (principal, action, resource)\nwhen { \"äöü🙂\" = 1 };", "2:15: expected `}`, found `=`"},
 	}
 	s := testSchema(t)
@@ -70,10 +94,10 @@ func TestSchemaParseMessages(t *testing.T) {
 	tests := []struct {
 		name, source, want string
 	}{
-		{"no semicolon", "entity A\nentity B;", "2:1: expected ';', found \"entity\""},
+		{"no semicolon", "entity A\nentity B;", "1:9: expected ';', found \"entity\""},
 		{"the end", "entity A", "1:9: expected ';', the file ends"},
 		{"a word", "entitiy A;", "1:1: expected declaration (entity, action, or type), found \"entitiy\""},
-		{"a byte order mark", "\ufeffentity A;", "1:1: the file starts with a byte order mark: save it without"},
+		{"a byte order mark", "\ufeffentity A;", "1:1: the file starts with a byte order mark: remove it"},
 		{"an open string", "entity A enum [\"x];", "1:16: unterminated string literal"},
 	}
 	for _, tt := range tests {

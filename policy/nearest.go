@@ -1,19 +1,29 @@
 package policy
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // maxNearest bounds the names that are compared, in bytes: nobody mistypes
 // longer ones, and the time to compare two grows with the square.
 const maxNearest = 256
 
 // nearest returns which of names a writer of name most likely meant, or ""
-// when none is near. Of equally near ones it returns the first.
+// when none is near. It is one that differs in case alone or by a single slip,
+// else the only one that goes on where name ends, else the nearest; of equally
+// near ones the first.
 func nearest(name string, names []string) string {
 	if len(name) > maxNearest {
 		return ""
 	}
 	limit := 1 + utf8.RuneCountInString(name)/4
 	best := ""
+	for _, candidate := range names {
+		if candidate != name && strings.EqualFold(candidate, name) {
+			return candidate
+		}
+	}
 	for _, candidate := range names {
 		if candidate == name || len(candidate) > 2*maxNearest {
 			continue
@@ -22,7 +32,33 @@ func nearest(name string, names []string) string {
 			best, limit = candidate, d-1
 		}
 	}
+	if limit > 0 { // more than one slip
+		if longer := completion(name, names); longer != "" {
+			return longer
+		}
+	}
 	return best
+}
+
+// minCompleted is the least length of what counts as the start of a name.
+const minCompleted = 4
+
+// completion returns the only one of names that starts with name; "" if there
+// are several or none.
+func completion(name string, names []string) string {
+	if len(name) < minCompleted {
+		return ""
+	}
+	found := ""
+	for _, candidate := range names {
+		if len(candidate) > len(name) && len(candidate) <= 2*maxNearest && strings.HasPrefix(candidate, name) {
+			if found != "" {
+				return ""
+			}
+			found = candidate
+		}
+	}
+	return found
 }
 
 // didYouMean returns "; did you mean X?" or, when no name is near, "".

@@ -35,8 +35,12 @@ func parseOwnTypes(src Source) (*schemaast.Schema, writ.Faults) {
 	}
 	var parsed cedarschema.Schema
 	parsed.SetFilename(src.File)
-	if err := parsed.UnmarshalCedar(src.Text); err != nil {
-		return nil, writ.Faults{parseFault(src, err)}
+	err := parsed.UnmarshalCedar(src.Text)
+	if twice := declaredTwice(src); len(twice) > 0 {
+		return nil, twice.Sort()
+	}
+	if err != nil {
+		return nil, writ.Faults{schemaFault(src, err)}
 	}
 	o := &ownTypes{src: src, ast: parsed.AST(), sizes: map[schemaast.Ident]int{}}
 	o.checkDeclarations()
@@ -55,6 +59,89 @@ func parseOwnTypes(src Source) (*schemaast.Schema, writ.Faults) {
 		o.checkReferences()
 	}
 	return o.ast, o.faults.Sort()
+}
+
+// schemaFault is parseFault, but shows a missing semicolon where it is missing,
+// and not before whatever comes next.
+func schemaFault(src Source, err error) writ.Fault {
+	f := parseFault(src, err)
+	if !strings.HasPrefix(f.Message, "expected ';'") {
+		return f
+	}
+	at, last := offsetOf(src.Text, f.Line, f.Column), -1
+	tokens, _ := scan(src.Text, schemaLanguage)
+	for _, t := range tokens {
+		if int(t.end) <= at {
+			last = int(t.end)
+		}
+	}
+	if last < 0 {
+		return f
+	}
+	return faultAt(src, last, f.Message)
+}
+
+// declaredTwice reports the names that are declared for a second time: of
+// types, at which Cedar's parser stops some way behind, and of attributes, of
+// which it drops the first in silence. What is no schema yields nothing sound,
+// but a name that is not declared twice is never reported.
+func declaredTwice(src Source) writ.Faults {
+	var faults writ.Faults
+	note := func(first map[string]token, what, name string, t token) {
+		before, twice := first[name]
+		if !twice {
+			first[name] = t
+			return
+		}
+		line, column := place(src.Text, int(before.start))
+		faults = append(faults, faultAt(src, int(t.start), fmt.Sprintf("%s %s is declared twice, first at %d:%d: keep one", what, name, line, column)))
+	}
+	tokens, _ := scan(src.Text, schemaLanguage)
+	text := func(i int) string {
+		if i < 0 || i >= len(tokens) {
+			return ""
+		}
+		return tokens[i].text(src.Text)
+	}
+	entities, commons := map[string]token{}, map[string]token{}
+	var records []map[string]token // by nesting
+	for i := 0; i < len(tokens); i++ {
+		switch text(i) {
+		case "{":
+			records = append(records, map[string]token{})
+			continue
+		case "}":
+			records = records[:max(0, len(records)-1)]
+			continue
+		}
+		if len(records) > 0 {
+			if starts := text(i-1) == "{" || text(i-1) == ","; starts && (text(i+1) == ":" || text(i+1) == "?" && text(i+2) == ":") {
+				name := text(i)
+				if unquoted, err := strconv.Unquote(name); err == nil {
+					name = unquoted
+				}
+				note(records[len(records)-1], "attribute", name, tokens[i])
+			}
+			continue
+		}
+		if before := text(i - 1); before != "" && before != ";" && before != "}" && before != ")" {
+			continue // no declaration starts here; one may follow an annotation
+		}
+		switch text(i) {
+		case "type":
+			if i+1 < len(tokens) && tokens[i+1].kind == tokenWord {
+				note(commons, "type", text(i+1), tokens[i+1])
+			}
+		case "entity":
+			for i++; i < len(tokens) && tokens[i].kind == tokenWord; i += 2 {
+				note(entities, "entity type", text(i), tokens[i])
+				if text(i+1) != "," {
+					break
+				}
+			}
+		}
+	}
+	return faults
 }
 
 // checkDeclarations checks what is declared and under which names.
@@ -77,7 +164,7 @@ func (o *ownTypes) checkDeclarations() {
 		_, enum := o.ast.Enums[name]
 		_, ours := redeclarable()[name]
 		if own || enum || ours {
-			o.fault(string(name), "type %s has the name of an entity type: choose another", name)
+			o.faultAt("type", string(name), "type %s has the name of an entity type: choose another", name)
 		}
 	}
 }
@@ -198,11 +285,17 @@ func (o *ownTypes) undeclared(owner, name string) {
 
 // fault reports a fault where the schema's text first has the word: an
 // identifier, or a string with that content.
-func (o *ownTypes) fault(word, format string, args ...any) {
+func (o *ownTypes) fault(word, format string, args ...any) { o.faultAt("", word, format, args...) }
+
+// faultAt is fault where the word follows another.
+func (o *ownTypes) faultAt(after, word, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	first, _, _ := strings.Cut(word, "::")
 	tokens, _ := scan(o.src.Text, schemaLanguage)
-	for _, t := range tokens {
+	for i, t := range tokens {
+		if after != "" && (i == 0 || tokens[i-1].text(o.src.Text) != after) {
+			continue
+		}
 		if text := t.text(o.src.Text); text == first || t.kind == tokenString && text == strconv.Quote(word) {
 			o.faults = append(o.faults, faultAt(o.src, int(t.start), message))
 			return

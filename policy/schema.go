@@ -43,16 +43,19 @@ type Schema struct {
 	// approvals that it covers, in order.
 	covers map[types.EntityUID][]types.EntityUID
 	// calls are the actions of calls, in order: what an open action scope
-	// covers.
-	calls []types.EntityUID
+	// covers. actions are those of calls and approvals.
+	calls, actions []types.EntityUID
 	// closure holds, by each action of a call or an approval, its groups.
 	closure map[types.EntityUID][]types.EntityUID
 	static  map[types.EntityUID]types.Entity
 	// principal and actor are the one type that context.principal and the
 	// elements of context.actors have; empty when there are several.
 	principal, actor types.EntityType
-	supplied         map[types.EntityType]bool
-	entities         *validate.Validator
+	// principals are the types of those for whom calls are made, and who may
+	// approve; actors are not among them.
+	principals map[types.EntityType]bool
+	supplied   map[types.EntityType]bool
+	entities   *validate.Validator
 }
 
 // NewSchema makes the schema of a bundle. It is built as a syntax tree, never
@@ -65,6 +68,8 @@ func NewSchema(t Types) (*Schema, writ.Faults) {
 			covers:    map[types.EntityUID][]types.EntityUID{},
 			closure:   map[types.EntityUID][]types.EntityUID{},
 			supplied:  map[types.EntityType]bool{},
+
+			principals: map[types.EntityType]bool{},
 		},
 	}
 	own, faults := parseOwnTypes(t.Schema)
@@ -145,6 +150,9 @@ func (b *schemaBuilder) issuerTypes(t Types) {
 	}
 	if len(actors) == 1 {
 		b.s.actor = actors[0]
+	}
+	for _, et := range principals {
+		b.s.principals[et] = true
 	}
 	for _, et := range slices.Compact(slices.Sorted(slices.Values(append(principals, actors...)))) {
 		b.principals = append(b.principals, schemaast.EntityType(et))

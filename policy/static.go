@@ -28,6 +28,7 @@ func (b *schemaBuilder) finish(whole *resolved.Schema, contracts []*contract.Con
 			continue
 		}
 		s.closure[uid] = groups
+		s.actions = append(s.actions, uid)
 		s.covers[uid] = append(s.covers[uid], uid)
 		for _, g := range groups {
 			s.covers[g] = append(s.covers[g], uid)
@@ -37,6 +38,7 @@ func (b *schemaBuilder) finish(whole *resolved.Schema, contracts []*contract.Con
 		}
 	}
 	slices.SortFunc(s.calls, compareUIDs)
+	slices.SortFunc(s.actions, compareUIDs)
 	for _, covered := range s.covers {
 		slices.SortFunc(covered, compareUIDs)
 	}

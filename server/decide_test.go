@@ -190,7 +190,9 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		"UNAUTHENTICATED": codes.Unauthenticated, "CALLER_UNKNOWN": codes.PermissionDenied, "METHOD_DENIED": codes.PermissionDenied,
 		"METHOD_UNKNOWN": codes.Unimplemented, "NOT_FOUND": codes.NotFound, "RATE_LIMITED": codes.ResourceExhausted,
 		"TOO_MANY_IN_FLIGHT": codes.ResourceExhausted,
-		"MALFORMED_REQUEST":  codes.InvalidArgument, "UNKNOWN_FIELDS": codes.InvalidArgument, "DUPLICATE_FIELDS": codes.InvalidArgument,
+		"HOST_DENIED":        codes.PermissionDenied, "ORIGIN_DENIED": codes.PermissionDenied, "MESSAGE_TOO_LARGE": codes.ResourceExhausted,
+		"MALFORMED_REQUEST": codes.InvalidArgument, "BATCH_SIZE": codes.InvalidArgument,
+		"UNKNOWN_FIELDS": codes.InvalidArgument, "DUPLICATE_FIELDS": codes.InvalidArgument,
 		"DEADLINE_EXCEEDED": codes.DeadlineExceeded, "CANCELED": codes.Canceled, "NOT_READY": codes.Unavailable, "INTERNAL": codes.Internal,
 	}
 	if got := server.EveryReason(); len(got) != len(want) {

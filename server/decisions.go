@@ -18,6 +18,11 @@ type Decider interface {
 	// field names the part, why says what is wrong with it in one sentence,
 	// and proposal holds what could be read, for the record.
 	Refuse(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal, field, why string) (pdp.Answer, error)
+	// DecideBatch answers proposals in their order, from one snapshot.
+	DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item) ([]pdp.Answer, error)
+	// Explain says why a proposal is answered as it is, in the place of the
+	// caller named as; empty: the bundle's host on this machine.
+	Explain(ctx context.Context, caller *writ.Caller, as string, proposal *writ.Proposal) (writ.Explanation, error)
 }
 
 // decisions is the DecisionService.

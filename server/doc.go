@@ -1,6 +1,6 @@
-// Package server is the gRPC door to a [pdp.PDP]: it says who may knock, how
-// hard, and with what, and it turns messages into nouns and answers into
-// messages. It decides nothing.
+// Package server is the door to a [pdp.PDP], over gRPC and as JSON over HTTP:
+// it says who may knock, how hard, and with what, and it turns messages into
+// nouns and answers into messages. It decides nothing.
 //
 // # What a call passes, in this order
 //
@@ -18,6 +18,24 @@
 //  5. The conversion. What is wrong with a proposal is a decision
 //     (MALFORMED_PROPOSAL), recorded like any other; what is wrong with a
 //     request is an error.
+//
+// # JSON over HTTP
+//
+// The second listener offers the unary methods to those without gRPC: POST the
+// request message as JSON to /writ.v1.DecisionService/Decide, with the same
+// bearer secret as Authorization. It is the unary Connect protocol
+// (connectrpc.com/docs/protocol) with JSON alone. Such a call passes the same
+// gate: the same secrets, rights, quotas and deadlines, counted together with
+// gRPC's. Before it comes a guard against web pages: a Host header that is not
+// this listener's own and any Origin header are refused. After it the body is
+// read, at most as many bytes as a message may have, by a strict reader of its
+// own. /healthz says that the process is up, /readyz whether
+// it can decide.
+//
+// Errors are the same, with the HTTP status that Connect gives to their code,
+// but for 403 from the guard, 404 for a path that is no unary method, 405, 415,
+// and 413 for a body that is too large. What net/http answers by itself (400
+// for what is no HTTP, 431 for a header over its limit, 505) is plain text.
 //
 // # Errors
 //

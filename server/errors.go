@@ -31,9 +31,13 @@ const (
 	ReasonNotFound         Reason = "NOT_FOUND"          // health knows no such service
 	ReasonRateLimited      Reason = "RATE_LIMITED"       // too many calls a second: wait, then try again
 	ReasonTooManyInFlight  Reason = "TOO_MANY_IN_FLIGHT" // too many calls at once: wait for one to end
+	ReasonHostDenied       Reason = "HOST_DENIED"        // HTTP: the Host header names another server
+	ReasonOriginDenied     Reason = "ORIGIN_DENIED"      // HTTP: a browser sends this for a page
+	ReasonMessageTooLarge  Reason = "MESSAGE_TOO_LARGE"  // HTTP: the message is over its limit
 	ReasonMalformedRequest Reason = "MALFORMED_REQUEST"  // the bytes are not the method's request message
 	ReasonUnknownFields    Reason = "UNKNOWN_FIELDS"     // a message has a field that it does not declare
 	ReasonDuplicateFields  Reason = "DUPLICATE_FIELDS"   // a single field or a map's key is given twice
+	ReasonBatchSize        Reason = "BATCH_SIZE"         // a batch has no proposal, or too many
 	ReasonDeadlineExceeded Reason = "DEADLINE_EXCEEDED"  // the deadline passed first
 	ReasonCanceled         Reason = "CANCELED"           // the caller went away, or the server stopped
 	ReasonNotReady         Reason = "NOT_READY"          // no bundle is loaded, or the server is stopping
@@ -50,9 +54,13 @@ var statusCodes = map[Reason]codes.Code{
 	ReasonNotFound:         codes.NotFound,
 	ReasonRateLimited:      codes.ResourceExhausted,
 	ReasonTooManyInFlight:  codes.ResourceExhausted,
+	ReasonHostDenied:       codes.PermissionDenied,
+	ReasonOriginDenied:     codes.PermissionDenied,
+	ReasonMessageTooLarge:  codes.ResourceExhausted,
 	ReasonMalformedRequest: codes.InvalidArgument,
 	ReasonUnknownFields:    codes.InvalidArgument,
 	ReasonDuplicateFields:  codes.InvalidArgument,
+	ReasonBatchSize:        codes.InvalidArgument,
 	ReasonDeadlineExceeded: codes.DeadlineExceeded,
 	ReasonCanceled:         codes.Canceled,
 	ReasonNotReady:         codes.Unavailable,
@@ -75,11 +83,16 @@ func (r *refusal) GRPCStatus() *status.Status {
 		code = codes.Internal
 	}
 	st := status.New(code, r.message)
-	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: string(r.reason), Domain: ErrorDomain, Metadata: r.metadata})
+	detailed, err := st.WithDetails(r.info())
 	if err != nil {
 		return st
 	}
 	return detailed
+}
+
+// info is the one detail of every error.
+func (r *refusal) info() *errdetails.ErrorInfo {
+	return &errdetails.ErrorInfo{Reason: string(r.reason), Domain: ErrorDomain, Metadata: r.metadata}
 }
 
 func refuse(reason Reason, message string) *refusal {

@@ -21,12 +21,17 @@ import (
 // refused call's context until the deadline that the client chose, and a
 // stranger can choose one in years.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if rights[info.FullMethodName].long {
-		return ctx, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.limits.Deadline)
+	ctx, cancel := s.withDeadline(ctx, info.FullMethodName)
 	_ = cancel // the transport ends the parent with the call, after its answer is written
 	return ctx, nil
+}
+
+// withDeadline gives a call of method the server's deadline.
+func (s *Server) withDeadline(ctx context.Context, method string) (context.Context, context.CancelFunc) {
+	if rights[method].long {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, s.limits.Deadline)
 }
 
 // callerKey is the context key of the *writ.Caller.
@@ -36,6 +41,17 @@ type callerKey struct{}
 func callerOf(ctx context.Context) *writ.Caller {
 	c, _ := ctx.Value(callerKey{}).(*writ.Caller)
 	return c
+}
+
+// quotaKey is the context key of the caller's *quota.
+type quotaKey struct{}
+
+// charge takes n more calls from the caller's rate: a batch costs what its
+// items would.
+func charge(ctx context.Context, n int) {
+	if q, ok := ctx.Value(quotaKey{}).(*quota); ok {
+		q.charge(n)
+	}
 }
 
 // gate admits one call of method, runs it, and gives back what it took. It
@@ -63,7 +79,8 @@ func (s *Server) gate(ctx context.Context, method string, call func(context.Cont
 	}
 	defer quota.leave(long)
 	begun := time.Now()
-	err = s.run(context.WithValue(ctx, callerKey{}, caller), long, call)
+	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, caller), quotaKey{}, quota)
+	err = s.run(ctx, long, call)
 	if err != nil {
 		err = s.asRefusal(ctx, method, err)
 	}
@@ -120,9 +137,17 @@ func (s *Server) authenticate(ctx context.Context) (*writ.Caller, *refusal) {
 		return caller, nil
 	}
 	if !s.serving.Load() {
-		return nil, refuse(ReasonNotReady, "no bundle is loaded yet: try again later")
+		return nil, s.notReady()
 	}
 	return nil, refuse(ReasonCallerUnknown, "the bundle in force has no local caller for this secret: add one to callers.yaml")
+}
+
+// notReady says why nothing can be decided.
+func (s *Server) notReady() *refusal {
+	if s.draining.Load() {
+		return refuse(ReasonNotReady, "the server is stopping: try again later, or another one")
+	}
+	return refuse(ReasonNotReady, "no bundle is loaded yet, or nothing can be recorded: try again later; the server's log says which")
 }
 
 // unary puts the gate and the strict reader before a method with one request
@@ -167,8 +192,8 @@ type strictStream struct {
 func (t *strictStream) Context() context.Context { return t.ctx }
 func (t *strictStream) RecvMsg(m any) error      { return receive(t.ServerStream.RecvMsg, m) }
 
-// registrar registers services with the gate before each of their methods.
-// It is the only way into the grpc server.
+// registrar registers services with the gate before each of their methods,
+// for both doors. It is the only way into the grpc server.
 type registrar struct{ server *Server }
 
 func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
@@ -184,6 +209,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 		gated.Streams[i] = m
 	}
 	r.server.grpc.RegisterService(&gated, impl)
+	r.server.http.register(&gated, impl)
 }
 
 func (r registrar) GetServiceInfo() map[string]grpc.ServiceInfo {

@@ -130,6 +130,8 @@ func TestEveryMethodHasItsCallers(t *testing.T) {
 	const anyone, nobody = "anyone", "nobody"
 	want := map[string][]string{
 		"/writ.v1.DecisionService/Decide":                                {"host"},
+		"/writ.v1.DecisionService/DecideBatch":                           {"host"},
+		"/writ.v1.DecisionService/Explain":                               {"operator"},
 		"/grpc.health.v1.Health/Check":                                   {anyone},
 		"/grpc.health.v1.Health/List":                                    {anyone},
 		"/grpc.health.v1.Health/Watch":                                   {anyone},

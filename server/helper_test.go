@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -54,6 +55,22 @@ func (d *decider) Refuse(ctx context.Context, caller *writ.Caller, p *writ.Propo
 	return d.ask(ctx, question{caller: caller, proposal: p, field: field, why: why})
 }
 
+func (d *decider) DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item) ([]pdp.Answer, error) {
+	answers := make([]pdp.Answer, len(items))
+	for i, item := range items {
+		var err error
+		if answers[i], err = d.ask(ctx, question{caller: caller, proposal: item.Proposal, field: item.Field, why: item.Unreadable}); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+func (d *decider) Explain(ctx context.Context, caller *writ.Caller, _ string, p *writ.Proposal) (writ.Explanation, error) {
+	_, err := d.ask(ctx, question{caller: caller, proposal: p})
+	return writ.Explanation{}, err
+}
+
 func (d *decider) ask(ctx context.Context, q question) (pdp.Answer, error) {
 	if at, ok := ctx.Deadline(); ok {
 		q.deadline = time.Until(at)
@@ -81,6 +98,8 @@ type house struct {
 	host, operator string // secrets
 	credentials    string // directory
 	address        string // of the TCP listener
+	web            string // address of the HTTP listener
+	transport      *http.Transport
 	log            *buffer
 	served         chan error
 	stop           context.CancelFunc // ends Serve's context
@@ -146,7 +165,7 @@ func openTCP(t testing.TB, d *decider, change func(*server.Config)) *house {
 
 func openOn(t testing.TB, d *decider, change func(*server.Config), listener net.Listener, dial func(context.Context, string) (net.Conn, error)) *house {
 	t.Helper()
-	h := &house{decider: d, log: &buffer{}, served: make(chan error, 1)}
+	h := &house{decider: d, log: &buffer{}, served: make(chan error, 1), transport: &http.Transport{}}
 	cfg := config(t, d)
 	cfg.Log = slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if change != nil {
@@ -160,15 +179,21 @@ func openOn(t testing.TB, d *decider, change func(*server.Config), listener net.
 	}
 	s.SetServing(true)
 	h.Server = s
+	web, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.web = web.Addr().String()
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop = stop
-	go func() { h.served <- s.Serve(ctx, listener) }()
+	go func() { h.served <- s.Serve(ctx, listener, web) }()
 	h.conn, err = grpc.NewClient("passthrough:server", grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		h.conn.Close()
+		h.transport.CloseIdleConnections()
 		stop()
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -243,7 +268,7 @@ func wantRefusal(t *testing.T, err error, code codes.Code, reason server.Reason)
 	return info
 }
 
-// wantNoLeak fails the test if goroutines of grpc or of the server outlive it.
+// wantNoLeak fails the test if goroutines of grpc, HTTP or the server outlive it.
 // Call it first.
 func wantNoLeak(t *testing.T) {
 	t.Helper()
@@ -267,7 +292,7 @@ func serverGoroutines() string {
 		if strings.Contains(g, "testing.tRunner") || strings.Contains(g, "serverGoroutines") {
 			continue
 		}
-		if strings.Contains(g, "google.golang.org/grpc") || strings.Contains(g, "writ/server.") {
+		if strings.Contains(g, "google.golang.org/grpc") || strings.Contains(g, "writ/server.") || strings.Contains(g, "net/http.(*conn).serve") {
 			left = append(left, g)
 		}
 	}

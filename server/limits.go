@@ -121,6 +121,14 @@ func (q *quota) enter(now time.Time, long bool) *refusal {
 	return nil
 }
 
+// charge takes n calls from the rate, below nothing if need be: later calls
+// wait for it.
+func (q *quota) charge(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tokens -= float64(n)
+}
+
 func (q *quota) leave(long bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

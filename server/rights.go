@@ -21,7 +21,10 @@ type right struct {
 // method that is not in it may be called by nobody, and keeps the server from
 // starting.
 var rights = map[string]right{
-	"/writ.v1.DecisionService/Decide": {roles: []writ.Role{writ.RoleHost}},
+	"/writ.v1.DecisionService/Decide":      {roles: []writ.Role{writ.RoleHost}},
+	"/writ.v1.DecisionService/DecideBatch": {roles: []writ.Role{writ.RoleHost}},
+	// An explanation tells of policies and entities: it is an operator's.
+	"/writ.v1.DecisionService/Explain": {roles: []writ.Role{writ.RoleOperator}},
 
 	"/grpc.health.v1.Health/Check": {open: true},
 	"/grpc.health.v1.Health/List":  {open: true},
@@ -29,6 +32,13 @@ var rights = map[string]right{
 
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {roles: everyRole, long: true},
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {roles: everyRole, long: true},
+}
+
+// Offers reports whether there is a method of this full name, such as
+// /writ.v1.DecisionService/Decide. Other names are strangers' text.
+func Offers(method string) bool {
+	_, known := rights[method]
+	return known
 }
 
 var everyRole = []writ.Role{writ.RoleHost, writ.RoleServer, writ.RoleApprover, writ.RoleOperator}

@@ -95,8 +95,8 @@ func TestPlainTextStaysHere(t *testing.T) {
 			t.Fatal(err)
 		}
 		listener := &elsewhere{addr: c.addr}
-		err = s.Serve(t.Context(), listener)
-		if refused := err != nil && strings.Contains(err.Error(), "configure TLS"); refused != c.refused {
+		err = s.Serve(t.Context(), listener, nil)
+		if refused := err != nil && strings.Contains(err.Error(), "can be reached from other machines"); refused != c.refused {
 			t.Errorf("%v: %v, want it refused: %t", c.addr, err, c.refused)
 		}
 		if !listener.closed {
@@ -111,13 +111,13 @@ func TestPlainTextStaysHere(t *testing.T) {
 func TestServesOnce(t *testing.T) {
 	h := open(t, &decider{}, nil)
 	h.alive(t)
-	if err := h.Serve(t.Context(), &elsewhere{addr: &net.UnixAddr{}}); err == nil || !strings.Contains(err.Error(), "serves once") {
+	if err := h.Serve(t.Context(), &elsewhere{addr: &net.UnixAddr{}}, nil); err == nil || !strings.Contains(err.Error(), "serves once") {
 		t.Errorf("serving twice: %v", err)
 	}
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Serve(t.Context(), &elsewhere{addr: &net.UnixAddr{}}); err == nil || !strings.Contains(err.Error(), "serves once") {
+	if err := h.Serve(t.Context(), &elsewhere{addr: &net.UnixAddr{}}, nil); err == nil || !strings.Contains(err.Error(), "serves once") {
 		t.Errorf("serving after Close: %v", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestFailingListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Serve(t.Context(), &elsewhere{addr: &net.UnixAddr{}}); err == nil || !strings.Contains(err.Error(), "listener failed") {
+	if err := s.Serve(t.Context(), &elsewhere{addr: &net.UnixAddr{}}, nil); err == nil || !strings.Contains(err.Error(), "listener failed") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestHealthBeforeABundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	go s.Serve(t.Context(), listener)
+	go s.Serve(t.Context(), listener, nil)
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(plain()))
 	if err != nil {
 		t.Fatal(err)
@@ -282,25 +282,7 @@ func TestCloseWaits(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"pdp.example"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	certificate := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	certificate, roots := selfSigned(t)
 	h := openTCP(t, &decider{}, func(c *server.Config) { c.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}} })
 	dial := func(version uint16) error {
 		conn, err := grpc.NewClient(h.address, grpc.WithTransportCredentials(credentials.NewTLS(
@@ -341,7 +323,31 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Serve(t.Context(), &elsewhere{addr: &net.TCPAddr{IP: net.IPv4zero}}); err == nil || strings.Contains(err.Error(), "configure TLS") {
+	if err := s.Serve(t.Context(), &elsewhere{addr: &net.TCPAddr{IP: net.IPv4zero}}, nil); err == nil || strings.Contains(err.Error(), "can be reached from other machines") {
 		t.Errorf("with TLS on all addresses: %v", err)
 	}
+}
+
+// selfSigned returns a certificate of pdp.example and who trusts it.
+func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"pdp.example"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/stats"
 
 	"github.com/writ-pdp/writ"
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
@@ -50,28 +52,35 @@ type Config struct {
 	// text. Certificates that change are re-read by GetCertificate;
 	// GetConfigForClient, which could lower the version, is refused.
 	TLS *tls.Config
-	// Reflection serves the API's descriptors to every caller.
+	// Reflection serves the API's descriptors to every caller, over gRPC.
 	Reflection bool
 	// Limits are what the server takes on. The zero value has the defaults.
 	Limits Limits
+	// StatsHandler sees every call of both doors, in its trace: package
+	// telemetry makes one. Nil: none.
+	StatsHandler stats.Handler
 	// Log receives what happens; nil: nobody. No argument's value and no
 	// secret is ever in it.
 	Log *slog.Logger
 }
 
-// Server serves the API over gRPC, once. Make one with [New].
+// Server serves the API over gRPC and as JSON over HTTP, once. Make one with
+// [New].
 type Server struct {
 	credentials              *Credentials
 	localHost, localOperator func() *writ.Caller
 	secure                   bool // TLS is configured
 	limits                   Limits
+	stats                    stats.Handler // nil: none
 	log                      *slog.Logger
 	quotas                   *quotas
 	refusals                 *sampler
 
-	grpc    *grpc.Server
-	health  *health.Server
-	serving atomic.Bool // what SetServing last said
+	grpc     *grpc.Server
+	http     *httpDoor
+	health   *health.Server
+	serving  atomic.Bool // what SetServing last said
+	draining atomic.Bool // no new calls are taken
 
 	farewell    context.Context // ends when streams that live on must end
 	endStreams  context.CancelFunc
@@ -100,7 +109,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		credentials: cfg.Credentials, localHost: cfg.LocalHost, localOperator: cfg.LocalOperator,
-		secure: cfg.TLS != nil, limits: limits, log: cfg.Log,
+		secure: cfg.TLS != nil, limits: limits, stats: cfg.StatsHandler, log: cfg.Log,
 		quotas: newQuotas(limits), refusals: &sampler{reasons: make(map[Reason]*sample)},
 		health: health.NewServer(), closing: make(chan struct{}),
 	}
@@ -109,14 +118,15 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.farewell, s.endStreams = context.WithCancel(context.Background())
 	options := s.options()
+	var config *tls.Config
 	if cfg.TLS != nil {
-		config, err := serverTLS(cfg.TLS)
-		if err != nil {
+		if config, err = serverTLS(cfg.TLS); err != nil {
 			return nil, err
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}
 	s.grpc = grpc.NewServer(options...)
+	s.http = newHTTPDoor(s, config)
 	door := registrar{s}
 	writv1.RegisterDecisionServiceServer(door, &decisions{decider: cfg.Decider})
 	healthv1.RegisterHealthServer(door, s.health)
@@ -126,12 +136,15 @@ func New(cfg Config) (*Server, error) {
 	if err := checkRights(s.grpc.GetServiceInfo()); err != nil {
 		return nil, err
 	}
+	if err := s.http.transcode(); err != nil {
+		return nil, err
+	}
 	s.SetServing(false)
 	return s, nil
 }
 
 func (s *Server) options() []grpc.ServerOption {
-	return []grpc.ServerOption{
+	return s.withStats(
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.InTapHandle(s.tap),
 		grpc.UnknownServiceHandler(s.unknown),
@@ -144,7 +157,15 @@ func (s *Server) options() []grpc.ServerOption {
 			MaxConnectionIdle: s.limits.ConnectionIdle, MaxConnectionAge: s.limits.ConnectionAge,
 			MaxConnectionAgeGrace: s.limits.Deadline, Time: pingAfter, Timeout: pingTimeout,
 		}),
+	)
+}
+
+// withStats adds the stats handler, if there is one.
+func (s *Server) withStats(options ...grpc.ServerOption) []grpc.ServerOption {
+	if s.stats == nil {
+		return options
 	}
+	return append(options, grpc.StatsHandler(s.stats))
 }
 
 func serverTLS(c *tls.Config) (*tls.Config, error) {
@@ -172,39 +193,59 @@ func (s *Server) SetServing(serving bool) {
 	s.health.SetServingStatus(writv1.DecisionService_ServiceDesc.ServiceName, status)
 }
 
-// Serve answers on listener, which it closes, until ctx ends or Close is
-// called. Then health says NOT_SERVING, no new calls are taken, and those in
-// flight have until the drain limit to end. Serve returns when all of them
-// have ended: nil, or an error if some had to be cut off or the listener
+// Serve answers gRPC on grpcListener and JSON over HTTP on httpListener, which
+// may be nil: then there is none. It closes both. It serves until ctx ends or
+// Close is called. Then health says NOT_SERVING, no new calls are taken, and
+// those in flight have until the drain limit to end. Serve returns when all of
+// them have ended: nil, or an error if some had to be cut off or a listener
 // failed.
 //
 // A listener that other machines can reach is refused unless TLS is
 // configured. A server serves once.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	if err := s.begin(listener); err != nil {
-		return errors.Join(err, listener.Close())
+func (s *Server) Serve(ctx context.Context, grpcListener, httpListener net.Listener) error {
+	listeners := []net.Listener{grpcListener}
+	where := []slog.Attr{slog.Bool("tls", s.secure), slog.String("grpc", grpcListener.Addr().String())}
+	if httpListener != nil {
+		listeners = append(listeners, httpListener)
+		where = append(where, slog.String("http", httpListener.Addr().String()))
+	}
+	if err := s.begin(listeners); err != nil {
+		for _, l := range listeners {
+			err = errors.Join(err, l.Close())
+		}
+		return err
 	}
 	defer s.active.Done()
-	s.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("grpc", listener.Addr().String()), slog.Bool("tls", s.secure))
-	accepting := make(chan error, 1)
-	go func() { accepting <- s.grpc.Serve(netutil.LimitListener(listener, s.limits.Connections)) }()
+	s.log.LogAttrs(ctx, slog.LevelInfo, "serving", where...)
+	accepting := make(chan error, len(listeners))
+	for i, serve := range []func(net.Listener) error{s.grpc.Serve, s.http.serve}[:len(listeners)] {
+		go func() { accepting <- serve(netutil.LimitListener(listeners[i], s.limits.Connections)) }()
+	}
+	var err error
+	running := len(listeners)
 	select {
-	case err := <-accepting:
-		return errors.Join(fmt.Errorf("server: the listener failed: %w", err), s.drain())
+	case failed := <-accepting:
+		running--
+		err = fmt.Errorf("server: the listener failed: %w", failed)
 	case <-ctx.Done():
 	case <-s.closing:
 	}
-	err := s.drain()
-	if failed := <-accepting; failed != nil && !errors.Is(failed, grpc.ErrServerStopped) {
-		err = errors.Join(err, fmt.Errorf("server: the listener failed: %w", failed))
+	cut := s.drain()
+	err = errors.Join(err, cut)
+	for range running {
+		if failed := <-accepting; failed != nil && !errors.Is(failed, grpc.ErrServerStopped) && !errors.Is(failed, http.ErrServerClosed) {
+			err = errors.Join(err, fmt.Errorf("server: the listener failed: %w", failed))
+		}
 	}
-	s.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "stopped", slog.Bool("cut_off", err != nil))
+	s.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "stopped", slog.Bool("cut_off", cut != nil))
 	return err
 }
 
-func (s *Server) begin(listener net.Listener) error {
-	if err := s.checkListener(listener.Addr()); err != nil {
-		return err
+func (s *Server) begin(listeners []net.Listener) error {
+	for _, l := range listeners {
+		if err := s.checkListener(l.Addr()); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,6 +297,7 @@ func (s *Server) checkListener(addr net.Addr) error {
 
 // drain lets the calls in flight end, then cuts off those that have not.
 func (s *Server) drain() error {
+	s.draining.Store(true)
 	s.health.Shutdown()
 	defer s.endStreams()
 	goodbye := time.AfterFunc(lastWord, s.endStreams)
@@ -263,7 +305,10 @@ func (s *Server) drain() error {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		s.grpc.GracefulStop()
+		var doors sync.WaitGroup
+		doors.Go(s.grpc.GracefulStop)
+		doors.Go(s.http.drain)
+		doors.Wait()
 	}()
 	limit := time.NewTimer(s.limits.Drain)
 	defer limit.Stop()
@@ -272,6 +317,7 @@ func (s *Server) drain() error {
 		return nil
 	case <-limit.C:
 		s.grpc.Stop()
+		s.http.stop()
 		<-drained
 		return fmt.Errorf("server: calls were cut off: they had not ended %v after the server was to stop", s.limits.Drain)
 	}
@@ -289,6 +335,7 @@ func (s *Server) Close() error {
 		s.active.Wait()
 		s.endStreams()
 		s.grpc.Stop()
+		s.http.stop()
 		s.closeResult = s.credentials.Remove()
 	})
 	return s.closeResult

@@ -30,7 +30,7 @@ func readBundle(dir *directory) ([]bundle.File, error) {
 	if dir != nil {
 		return bundle.ReadDir(string(*dir))
 	}
-	return embedded(examples.Lab())
+	return embedded(examples.AccountsPayable())
 }
 
 // embedded reads a bundle that is part of this program.

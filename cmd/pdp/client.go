@@ -21,10 +21,10 @@ type client struct {
 	secret string
 }
 
-// dial connects to a server on this machine with the host's secret of the
-// credentials directory. A secret is never sent in the clear to another
+// dial connects to a server on this machine with one secret of the credentials
+// directory: server.HostFile or server.OperatorFile. A secret is never sent in the clear to another
 // machine.
-func dial(addr, credentials string) (*client, error) {
+func dial(addr, credentials, name string) (*client, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("the server's address %q is not HOST:PORT: %w", addr, err)
@@ -32,7 +32,7 @@ func dial(addr, credentials string) (*client, error) {
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
 		return nil, fmt.Errorf("%s is not on this machine: the local secret is only sent over loopback", addr)
 	}
-	secret, err := server.ReadSecret(credentials, server.HostFile)
+	secret, err := server.ReadSecret(credentials, name)
 	if err != nil {
 		return nil, fmt.Errorf("the server's credentials (name its data directory with --data): %w", err)
 	}
@@ -41,6 +41,17 @@ func dial(addr, credentials string) (*client, error) {
 		return nil, err
 	}
 	return &client{conn, secret}, nil
+}
+
+// explain asks why a proposal is answered as it is, in the place of the caller
+// named as; empty: the bundle's local host.
+func (c *client) explain(ctx context.Context, p *writv1.Proposal, as string) (*writv1.ExplainResponse, error) {
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.secret)
+	e, err := writv1.NewDecisionServiceClient(c.conn).Explain(ctx, &writv1.ExplainRequest{Proposal: p, Caller: as})
+	if err != nil {
+		return nil, fmt.Errorf("the server could not explain: %w", err)
+	}
+	return e, nil
 }
 
 func (c *client) close() error { return c.conn.Close() }

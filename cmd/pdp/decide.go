@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +37,10 @@ type decideCmd struct {
 
 	Print bool `help:"Print the request that --tool describes, and decide nothing: a file for this command, grpcurl or ghz."`
 	JSON  bool `help:"Print one JSON object."`
+
+	loaded *bundle.Bundle // what load has built
+
+	Explain bool `help:"Say what each control saw, what each policy said, and what would have to change. From a server it needs the operator's secret."`
 }
 
 func (*decideCmd) Help() string {
@@ -66,11 +69,21 @@ func (k *decideCmd) Run(c *console) error {
 	if k.Server != "" {
 		return k.ask(c, proposal)
 	}
-	b, err := loadBundle(c, k.Bundle)
+	b, err := k.load(c)
 	if err != nil {
 		return err
 	}
 	return k.here(c, b.Snapshot, proposal)
+}
+
+// load builds the bundle, once.
+func (k *decideCmd) load(c *console) (*bundle.Bundle, error) {
+	if k.loaded != nil {
+		return k.loaded, nil
+	}
+	var err error
+	k.loaded, err = loadBundle(c, k.Bundle)
+	return k.loaded, err
 }
 
 // proposal reads the file, or makes the call that the flags describe.
@@ -103,7 +116,7 @@ func (k *decideCmd) proposal(c *console) (*writv1.Proposal, error) {
 
 // described makes a valid call of the flags, as a scenario of the bundle.
 func (k *decideCmd) described(c *console) (*writv1.Proposal, error) {
-	files, err := readBundle(k.Bundle)
+	b, err := k.load(c)
 	if err != nil {
 		return nil, err
 	}
@@ -128,20 +141,16 @@ func (k *decideCmd) described(c *console) (*writv1.Proposal, error) {
 	if err != nil {
 		return nil, err
 	}
-	const file = "scenarios/command-line.yaml"
-	files = slices.DeleteFunc(files, func(f bundle.File) bool { return strings.HasPrefix(f.Name, "scenarios/") })
-	b, faults := bundle.Build(append(files, bundle.File{Name: file, Data: text}))
-	if b == nil {
+	calls, faults := b.ReadScenarios(bundle.File{Name: "command line", Data: text})
+	if calls == nil {
 		for _, f := range faults.Errors() {
-			if f.File == file {
-				f.File, f.Line, f.Column = "", 0, 0
-				f.Field = strings.TrimPrefix(f.Field, "cases[0].")
-			}
+			f.File, f.Line, f.Column = "", 0, 0
+			f.Field = strings.TrimPrefix(f.Field, "cases[0].")
 			fmt.Fprintln(c.err, f)
 		}
 		return nil, fmt.Errorf("no call can be made of the flags and the bundle %s", place(k.Bundle))
 	}
-	call := b.Scenarios[0].At(time.Now().UTC())
+	call := calls[0].At(time.Now().UTC())
 	call.Proposal.RequestID = "cli-" + rand.Text()
 	return server.ProposalToProto(&call.Proposal)
 }
@@ -152,13 +161,24 @@ func (k *decideCmd) ask(c *console, p *writv1.Proposal) error {
 	if err != nil {
 		return err
 	}
-	client, err := dial(k.Server, filepath.Join(data, "credentials"))
+	secret := server.HostFile
+	if k.Explain {
+		secret = server.OperatorFile
+	}
+	client, err := dial(k.Server, filepath.Join(data, "credentials"), secret)
 	if err != nil {
 		return err
 	}
 	defer client.close()
 	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
 	defer cancel()
+	if k.Explain {
+		e, err := client.explain(ctx, p, k.Caller)
+		if err != nil {
+			return err
+		}
+		return k.explained(c.out, e)
+	}
 	r, err := client.decide(ctx, p)
 	if err != nil {
 		return err
@@ -191,6 +211,8 @@ func (k *decideCmd) here(c *console, world *snapshot.Snapshot, p *writv1.Proposa
 		}
 	} else if err != nil {
 		return err
+	} else if k.Explain {
+		return k.explained(c.out, server.ExplanationToProto(decide.Explain(world, caller, proposal, time.Now().UTC())))
 	} else {
 		d = decide.Decide(world, caller, proposal, time.Now().UTC(), nil)
 	}
@@ -198,6 +220,22 @@ func (k *decideCmd) here(c *console, world *snapshot.Snapshot, p *writv1.Proposa
 		return err
 	}
 	return outcomeExit(d.Outcome)
+}
+
+// explained shows an explanation, and ends as the decision would.
+func (k *decideCmd) explained(w io.Writer, e *writv1.ExplainResponse) error {
+	if k.JSON {
+		data, err := protojson.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if err := printJSON(w, json.RawMessage(data)); err != nil {
+			return err
+		}
+	} else if err := printExplanation(w, e); err != nil {
+		return err
+	}
+	return outcomeExit(server.OutcomeFromProto(e.GetDecision().GetOutcome()))
 }
 
 // print shows a decision.
@@ -213,18 +251,7 @@ func (k *decideCmd) print(w io.Writer, d *writv1.Decision, id string) error {
 		}{id, data})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s", server.OutcomeFromProto(d.GetOutcome()))
-	if d.GetCode() != "ALLOW" {
-		fmt.Fprintf(&b, " %s", d.GetCode())
-	}
-	if d.GetControl() != "" {
-		fmt.Fprintf(&b, " (%s)", d.GetControl())
-	}
-	fmt.Fprintf(&b, "  %s/%s", d.GetServer(), d.GetTool())
-	if len(d.GetResources()) > 0 {
-		fmt.Fprintf(&b, " on %s", strings.Join(d.GetResources(), ", "))
-	}
-	fmt.Fprintf(&b, "\n  %s\n", d.GetExplanation())
+	fmt.Fprintf(&b, "%s\n  %s\n", headline(d), d.GetExplanation())
 	if d.GetField() != "" {
 		fmt.Fprintf(&b, "  at %s\n", d.GetField())
 	}

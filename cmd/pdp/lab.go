@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -50,7 +49,7 @@ func (l *labCmd) Run(c *console) error {
 	if l.Verbose {
 		logs = c.err
 	}
-	s, err := start(serviceConfig{bundle: b, data: dir, addr: "127.0.0.1:0", log: slog.New(slog.NewJSONHandler(logs, nil))})
+	s, err := start(serviceConfig{bundle: b, data: dir, grpcAddr: "127.0.0.1:0", httpAddr: "127.0.0.1:0", log: newLogger(logs)})
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func (l *labCmd) Run(c *console) error {
 // cases sends each of the lab's calls to the server, and prints its label and
 // the code of the answer. An answer that the lab would not give is an error.
 func (l *labCmd) cases(ctx context.Context, out io.Writer, s *service, b *bundle.Bundle) error {
-	client, err := dial(s.listener.Addr().String(), s.credentials.Dir())
+	client, err := dial(s.grpc.Addr().String(), s.credentials.Dir(), server.HostFile)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Command pdp is Writ: a policy decision point for MCP tool calls.
 //
 //	pdp lab      start a server, send it the lab's cases, print what it answers
-//	pdp serve    answer proposals over gRPC
+//	pdp serve    answer proposals over gRPC and HTTP
 //	pdp decide   decide one proposal, against a bundle or a server
 //	pdp check    find every fault of a bundle and run its scenarios
 //	pdp digest   print the digests that bind definitions and contracts
@@ -61,7 +61,7 @@ type usage string
 func (u usage) Error() string { return string(u) }
 
 type commands struct {
-	Serve   serveCmd   `cmd:"" help:"Answer proposals over gRPC. Needs no configuration."`
+	Serve   serveCmd   `cmd:"" help:"Answer proposals over gRPC and HTTP. Needs no configuration."`
 	Lab     labCmd     `cmd:"" help:"Start a real server, send it the lab's cases over gRPC, and print what it answers."`
 	Decide  decideCmd  `cmd:"" help:"Decide one proposal, against a bundle or a running server."`
 	Check   checkCmd   `cmd:"" help:"Find every fault of a bundle, with its place, and run its scenarios."`
@@ -131,10 +131,14 @@ func outcomeExit(o writ.Outcome) error {
 type versionCmd struct{}
 
 func (versionCmd) Run(c *console) error {
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	_, err := fmt.Fprintln(c.out, "pdp", version)
+	_, err := fmt.Fprintln(c.out, "pdp", version())
 	return err
+}
+
+// version is that of the module the command was built from.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
 }

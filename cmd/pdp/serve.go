@@ -21,22 +21,26 @@ import (
 	"github.com/writ-pdp/writ/pdp"
 	"github.com/writ-pdp/writ/server"
 	"github.com/writ-pdp/writ/snapshot"
+	"github.com/writ-pdp/writ/telemetry"
 )
 
 type serveCmd struct {
 	Bundle     *directory `help:"Directory of the bundle; without it, the one that comes with Writ." env:"WRIT_BUNDLE" placeholder:"DIR"`
 	Data       *directory `help:"Directory of the log and the credentials, made where it is missing. Default: ${default_data}." env:"WRIT_DATA_DIR" placeholder:"DIR"`
-	GRPCAddr   string     `name:"grpc-addr" help:"Loopback address to listen on; port 0 takes a free one." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR"`
+	GRPCAddr   string     `name:"grpc-addr" help:"Loopback address for gRPC; port 0 takes a free one." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR"`
+	HTTPAddr   string     `name:"http-addr" help:"Loopback address for JSON over HTTP; port 0 takes a free one." default:"127.0.0.1:7601" env:"WRIT_HTTP_ADDR"`
 	Reflection bool       `help:"Serve gRPC reflection, so that tools such as grpcurl can list the API." env:"WRIT_REFLECTION"`
 }
 
 func (*serveCmd) Help() string {
 	return `When it is ready, one line of JSON goes to standard output:
-  {"event":"ready","grpc":"127.0.0.1:PORT","revision":"sha256:…","credentials":"DIR"}
+  {"event":"ready","grpc":"127.0.0.1:PORT","http":"127.0.0.1:PORT",
+   "revision":"sha256:…","credentials":"DIR"}
 Logs go to standard error. Every call needs a secret of DIR: the file host for
 proposals, operator for the rest. They are made anew at each start.
 A changed bundle is served from the next start on; run pdp check on it first.
-Stop it with an interrupt: calls in flight end first.`
+Stop it with an interrupt: calls in flight end first.
+Spans go to where OTEL_EXPORTER_OTLP_ENDPOINT says (OTLP over gRPC), if it does.`
 }
 
 func (s *serveCmd) Run(c *console) error {
@@ -49,8 +53,8 @@ func (s *serveCmd) Run(c *console) error {
 		return err
 	}
 	service, err := start(serviceConfig{
-		bundle: b, data: data, addr: s.GRPCAddr, reflection: s.Reflection,
-		log: slog.New(slog.NewJSONHandler(c.err, nil)),
+		bundle: b, data: data, grpcAddr: s.GRPCAddr, httpAddr: s.HTTPAddr, reflection: s.Reflection,
+		log: newLogger(c.err),
 	})
 	if err != nil {
 		return err
@@ -60,11 +64,17 @@ func (s *serveCmd) Run(c *console) error {
 
 // serviceConfig says what a service is made of.
 type serviceConfig struct {
-	bundle     *bundle.Bundle
-	data       string // directory of log and credentials
-	addr       string // loopback address
-	reflection bool
-	log        *slog.Logger
+	bundle             *bundle.Bundle
+	data               string // directory of log and credentials
+	grpcAddr, httpAddr string // loopback addresses
+	reflection         bool
+	log                *slog.Logger // made by newLogger
+}
+
+// newLogger returns a logger of JSON lines, each with the trace that it
+// belongs to.
+func newLogger(w io.Writer) *slog.Logger {
+	return slog.New(telemetry.Handler(slog.NewJSONHandler(w, nil)))
 }
 
 // service is everything that serve runs: a server, its PDP and its log.
@@ -72,13 +82,14 @@ type service struct {
 	world       *snapshot.Snapshot
 	log         *slog.Logger
 	audit       *audit.Log
+	tracing     *telemetry.Tracing
 	dead        sync.Once // what is to be done when audit fails for good
 	credentials *server.Credentials
 	server      *server.Server
-	listener    net.Listener
+	grpc, http  net.Listener
 }
 
-// start opens the log, the credentials and the listener. Whatever it opened
+// start opens the log, the credentials and the listeners. Whatever it opened
 // is closed again when one of them fails.
 func start(cfg serviceConfig) (_ *service, err error) {
 	s := &service{world: cfg.bundle.Snapshot, log: cfg.log}
@@ -111,15 +122,25 @@ func start(cfg serviceConfig) (_ *service, err error) {
 			return nil
 		}
 	}
+	if s.tracing, err = telemetry.Start(context.Background(), telemetry.Config{
+		Service: "pdp", Version: version(), Traced: server.Offers, Log: cfg.log,
+	}); err != nil {
+		return nil, err
+	}
 	if s.server, err = server.New(server.Config{
-		Decider: decider, Credentials: s.credentials, Reflection: cfg.reflection, Log: cfg.log,
+		Decider: decider, Credentials: s.credentials, Reflection: cfg.reflection, Log: cfg.log, StatsHandler: s.tracing.StatsHandler(),
 		LocalHost:     local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalHost }),
 		LocalOperator: local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalOperator }),
 	}); err != nil {
 		return nil, err
 	}
-	s.listener, err = s.server.Listen(cfg.addr)
-	return s, err
+	if s.grpc, err = s.server.Listen(cfg.grpcAddr); err != nil {
+		return nil, err
+	}
+	if s.http, err = s.server.Listen(cfg.httpAddr); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // run serves until ctx ends, then drains and closes everything. ready is
@@ -129,7 +150,7 @@ func (s *service) run(ctx context.Context, ready func() error) error {
 		return errors.Join(err, s.close())
 	}
 	group, serving := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.server.Serve(serving, s.listener) })
+	group.Go(func() error { return s.server.Serve(serving, s.grpc, s.http) })
 	s.server.SetServing(true)
 	err := ready()
 	if err == nil {
@@ -152,7 +173,7 @@ func (s *service) Append(ctx context.Context, r audit.Record, durable bool) erro
 		if failed := s.audit.Err(); failed != nil {
 			s.dead.Do(func() {
 				s.server.SetServing(false)
-				s.log.Error("the log has failed: every answer is AUDIT_UNAVAILABLE until a restart", "error", failed)
+				s.log.ErrorContext(ctx, "the log has failed: every answer is AUDIT_UNAVAILABLE until a restart", "error", failed)
 			})
 		}
 	}
@@ -163,12 +184,31 @@ func (s *service) record(ctx context.Context, kind audit.Kind) error {
 	return s.audit.Append(ctx, audit.Record{Kind: kind, Time: time.Now().UTC(), Revision: s.world.Revision}, true)
 }
 
+// flushTimeout is how long the last spans have to be exported.
+const flushTimeout = 5 * time.Second
+
 func (s *service) close() error {
 	var errs []error
+	for _, l := range []net.Listener{s.grpc, s.http} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) { // closed where they were served
+			errs = append(errs, err)
+		}
+	}
 	if s.server != nil {
 		errs = append(errs, s.server.Close())
 	} else if s.credentials != nil {
 		errs = append(errs, s.credentials.Remove())
+	}
+	if s.tracing != nil {
+		// After the last call, and not for long: what a collector lacks harms nobody.
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		if err := s.tracing.Close(ctx); err != nil {
+			s.log.Warn("stopping", "error", err)
+		}
 	}
 	if s.audit != nil {
 		errs = append(errs, s.audit.Close())
@@ -181,9 +221,10 @@ func (s *service) announce(out io.Writer) error {
 	return json.NewEncoder(out).Encode(struct {
 		Event       string `json:"event"`
 		GRPC        string `json:"grpc"`
+		HTTP        string `json:"http"`
 		Revision    string `json:"revision"`
 		Credentials string `json:"credentials"`
-	}{"ready", s.listener.Addr().String(), s.world.Revision, s.credentials.Dir()})
+	}{"ready", s.grpc.Addr().String(), s.http.Addr().String(), s.world.Revision, s.credentials.Dir()})
 }
 
 // dataDir is where a service keeps its log and credentials: dir, or the

@@ -29,63 +29,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Outcome is what a decision says. A client denies whatever it does not know.
-type Outcome int32
-
-const (
-	// No outcome: deny.
-	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
-	// The call must not be made.
-	Outcome_OUTCOME_DENY Outcome = 1
-	// The call must not be made before people have approved it.
-	Outcome_OUTCOME_REVIEW_REQUIRED Outcome = 2
-	// The call may be made, exactly as proposed.
-	Outcome_OUTCOME_ALLOW Outcome = 3
-)
-
-// Enum value maps for Outcome.
-var (
-	Outcome_name = map[int32]string{
-		0: "OUTCOME_UNSPECIFIED",
-		1: "OUTCOME_DENY",
-		2: "OUTCOME_REVIEW_REQUIRED",
-		3: "OUTCOME_ALLOW",
-	}
-	Outcome_value = map[string]int32{
-		"OUTCOME_UNSPECIFIED":     0,
-		"OUTCOME_DENY":            1,
-		"OUTCOME_REVIEW_REQUIRED": 2,
-		"OUTCOME_ALLOW":           3,
-	}
-)
-
-func (x Outcome) Enum() *Outcome {
-	p := new(Outcome)
-	*p = x
-	return p
-}
-
-func (x Outcome) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_v1_decision_proto_enumTypes[0].Descriptor()
-}
-
-func (Outcome) Type() protoreflect.EnumType {
-	return &file_writ_v1_decision_proto_enumTypes[0]
-}
-
-func (x Outcome) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Outcome.Descriptor instead.
-func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_writ_v1_decision_proto_rawDescGZIP(), []int{0}
-}
-
 // DecideRequest asks about one proposal.
 type DecideRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -187,80 +130,29 @@ func (x *DecideResponse) GetDecision() *Decision {
 	return nil
 }
 
-// Decision is one answer and its reasons.
-type Decision struct {
+// DecideBatchRequest asks about several proposals at once.
+type DecideBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the decision says.
-	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=writ.v1.Outcome" json:"outcome,omitempty"`
-	// The reason: ALLOW, one of Writ's fixed codes, or one that a policy of the
-	// bundle names. Codes are only ever added.
-	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
-	// The control that answered, such as POLICY. Empty for a success.
-	Control string `protobuf:"bytes,3,opt,name=control,proto3" json:"control,omitempty"`
-	// One sentence for people. It holds no argument values.
-	Explanation string `protobuf:"bytes,4,opt,name=explanation,proto3" json:"explanation,omitempty"`
-	// The policies that decided, in order of file and position: satisfied
-	// forbids, review policies, or permits.
-	Policies []*PolicyRef `protobuf:"bytes,5,rep,name=policies,proto3" json:"policies,omitempty"`
-	// For NO_PERMIT: permits for this action whose principal, resource or
-	// condition did not match.
-	Nearest []*PolicyRef `protobuf:"bytes,6,rep,name=nearest,proto3" json:"nearest,omitempty"`
-	// Policies that failed to evaluate.
-	Errors []*PolicyRef `protobuf:"bytes,7,rep,name=errors,proto3" json:"errors,omitempty"`
-	// For SCOPE_MISSING: the scope to step up to.
-	MissingScope string `protobuf:"bytes,8,opt,name=missing_scope,json=missingScope,proto3" json:"missing_scope,omitempty"`
-	// The part of the proposal that is malformed, or the JSON Pointer of an
-	// argument (RFC 6901).
-	Field string `protobuf:"bytes,9,opt,name=field,proto3" json:"field,omitempty"`
-	// What the tool does to the world, as its reviewer declared: pure, read or
-	// write. Any other value, and none, counts as write.
-	Effect string `protobuf:"bytes,10,opt,name=effect,proto3" json:"effect,omitempty"`
-	// The server's id.
-	Server string `protobuf:"bytes,11,opt,name=server,proto3" json:"server,omitempty"`
-	// The tool's name.
-	Tool string `protobuf:"bytes,12,opt,name=tool,proto3" json:"tool,omitempty"`
-	// The Cedar action's id: "payments/create_payment".
-	Action string `protobuf:"bytes,13,opt,name=action,proto3" json:"action,omitempty"`
-	// The call's targets, as Cedar entities: `Path::"/srv/a"`.
-	Resources []string `protobuf:"bytes,14,rep,name=resources,proto3" json:"resources,omitempty"`
-	// For whom, as a Cedar entity: `User::"ann"`.
-	Principal string `protobuf:"bytes,15,opt,name=principal,proto3" json:"principal,omitempty"`
-	// Who acts, as Cedar entities.
-	Actors []string `protobuf:"bytes,16,rep,name=actors,proto3" json:"actors,omitempty"`
-	// The digest of the tool's contract. This and the following digests are
-	// text ("sha256:" and 64 lower-case hexadecimal digits), and empty when the
-	// decision fell before they were made.
-	ContractDigest string `protobuf:"bytes,17,opt,name=contract_digest,json=contractDigest,proto3" json:"contract_digest,omitempty"`
-	// The digest of exactly this call: contract, principal, tool, arguments and
-	// extra parameters.
-	CallDigest string `protobuf:"bytes,18,opt,name=call_digest,json=callDigest,proto3" json:"call_digest,omitempty"`
-	// The digest of the call with its request, intent, actors and evidence.
-	ProposalDigest string `protobuf:"bytes,19,opt,name=proposal_digest,json=proposalDigest,proto3" json:"proposal_digest,omitempty"`
-	// The digest of the review that people are asked to approve.
-	ReviewDigest string `protobuf:"bytes,20,opt,name=review_digest,json=reviewDigest,proto3" json:"review_digest,omitempty"`
-	// The digest of the policies that could apply to the action.
-	PolicyDigest string `protobuf:"bytes,21,opt,name=policy_digest,json=policyDigest,proto3" json:"policy_digest,omitempty"`
-	// Names the world that the decision was made in. Opaque: only the source of
-	// bundles orders revisions.
-	Revision      string `protobuf:"bytes,22,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The calls, 1 to 256.
+	Proposals     []*Proposal `protobuf:"bytes,1,rep,name=proposals,proto3" json:"proposals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Decision) Reset() {
-	*x = Decision{}
+func (x *DecideBatchRequest) Reset() {
+	*x = DecideBatchRequest{}
 	mi := &file_writ_v1_decision_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Decision) String() string {
+func (x *DecideBatchRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Decision) ProtoMessage() {}
+func (*DecideBatchRequest) ProtoMessage() {}
 
-func (x *Decision) ProtoReflect() protoreflect.Message {
+func (x *DecideBatchRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_v1_decision_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -272,198 +164,42 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
-func (*Decision) Descriptor() ([]byte, []int) {
+// Deprecated: Use DecideBatchRequest.ProtoReflect.Descriptor instead.
+func (*DecideBatchRequest) Descriptor() ([]byte, []int) {
 	return file_writ_v1_decision_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Decision) GetOutcome() Outcome {
+func (x *DecideBatchRequest) GetProposals() []*Proposal {
 	if x != nil {
-		return x.Outcome
-	}
-	return Outcome_OUTCOME_UNSPECIFIED
-}
-
-func (x *Decision) GetCode() string {
-	if x != nil {
-		return x.Code
-	}
-	return ""
-}
-
-func (x *Decision) GetControl() string {
-	if x != nil {
-		return x.Control
-	}
-	return ""
-}
-
-func (x *Decision) GetExplanation() string {
-	if x != nil {
-		return x.Explanation
-	}
-	return ""
-}
-
-func (x *Decision) GetPolicies() []*PolicyRef {
-	if x != nil {
-		return x.Policies
+		return x.Proposals
 	}
 	return nil
 }
 
-func (x *Decision) GetNearest() []*PolicyRef {
-	if x != nil {
-		return x.Nearest
-	}
-	return nil
-}
-
-func (x *Decision) GetErrors() []*PolicyRef {
-	if x != nil {
-		return x.Errors
-	}
-	return nil
-}
-
-func (x *Decision) GetMissingScope() string {
-	if x != nil {
-		return x.MissingScope
-	}
-	return ""
-}
-
-func (x *Decision) GetField() string {
-	if x != nil {
-		return x.Field
-	}
-	return ""
-}
-
-func (x *Decision) GetEffect() string {
-	if x != nil {
-		return x.Effect
-	}
-	return ""
-}
-
-func (x *Decision) GetServer() string {
-	if x != nil {
-		return x.Server
-	}
-	return ""
-}
-
-func (x *Decision) GetTool() string {
-	if x != nil {
-		return x.Tool
-	}
-	return ""
-}
-
-func (x *Decision) GetAction() string {
-	if x != nil {
-		return x.Action
-	}
-	return ""
-}
-
-func (x *Decision) GetResources() []string {
-	if x != nil {
-		return x.Resources
-	}
-	return nil
-}
-
-func (x *Decision) GetPrincipal() string {
-	if x != nil {
-		return x.Principal
-	}
-	return ""
-}
-
-func (x *Decision) GetActors() []string {
-	if x != nil {
-		return x.Actors
-	}
-	return nil
-}
-
-func (x *Decision) GetContractDigest() string {
-	if x != nil {
-		return x.ContractDigest
-	}
-	return ""
-}
-
-func (x *Decision) GetCallDigest() string {
-	if x != nil {
-		return x.CallDigest
-	}
-	return ""
-}
-
-func (x *Decision) GetProposalDigest() string {
-	if x != nil {
-		return x.ProposalDigest
-	}
-	return ""
-}
-
-func (x *Decision) GetReviewDigest() string {
-	if x != nil {
-		return x.ReviewDigest
-	}
-	return ""
-}
-
-func (x *Decision) GetPolicyDigest() string {
-	if x != nil {
-		return x.PolicyDigest
-	}
-	return ""
-}
-
-func (x *Decision) GetRevision() string {
-	if x != nil {
-		return x.Revision
-	}
-	return ""
-}
-
-// PolicyRef names one policy of the bundle.
-type PolicyRef struct {
+// DecideBatchResponse holds one answer for each proposal.
+type DecideBatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The policy's @id.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The file that holds it, relative to the bundle.
-	File string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
-	// The line in that file, from 1.
-	Line int32 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
-	// Its @code, if it names one.
-	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
-	// How many people its @review needs. 0: none.
-	Review int32 `protobuf:"varint,5,opt,name=review,proto3" json:"review,omitempty"`
-	// Its @explain, for people.
-	Explain       string `protobuf:"bytes,6,opt,name=explain,proto3" json:"explain,omitempty"`
+	// The answers, in the order of the proposals. A client that finds fewer
+	// denies the rest.
+	Answers       []*DecideResponse `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PolicyRef) Reset() {
-	*x = PolicyRef{}
+func (x *DecideBatchResponse) Reset() {
+	*x = DecideBatchResponse{}
 	mi := &file_writ_v1_decision_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PolicyRef) String() string {
+func (x *DecideBatchResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PolicyRef) ProtoMessage() {}
+func (*DecideBatchResponse) ProtoMessage() {}
 
-func (x *PolicyRef) ProtoReflect() protoreflect.Message {
+func (x *DecideBatchResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_v1_decision_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -475,103 +211,37 @@ func (x *PolicyRef) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PolicyRef.ProtoReflect.Descriptor instead.
-func (*PolicyRef) Descriptor() ([]byte, []int) {
+// Deprecated: Use DecideBatchResponse.ProtoReflect.Descriptor instead.
+func (*DecideBatchResponse) Descriptor() ([]byte, []int) {
 	return file_writ_v1_decision_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *PolicyRef) GetId() string {
+func (x *DecideBatchResponse) GetAnswers() []*DecideResponse {
 	if x != nil {
-		return x.Id
+		return x.Answers
 	}
-	return ""
-}
-
-func (x *PolicyRef) GetFile() string {
-	if x != nil {
-		return x.File
-	}
-	return ""
-}
-
-func (x *PolicyRef) GetLine() int32 {
-	if x != nil {
-		return x.Line
-	}
-	return 0
-}
-
-func (x *PolicyRef) GetCode() string {
-	if x != nil {
-		return x.Code
-	}
-	return ""
-}
-
-func (x *PolicyRef) GetReview() int32 {
-	if x != nil {
-		return x.Review
-	}
-	return 0
-}
-
-func (x *PolicyRef) GetExplain() string {
-	if x != nil {
-		return x.Explain
-	}
-	return ""
+	return nil
 }
 
 var File_writ_v1_decision_proto protoreflect.FileDescriptor
 
 const file_writ_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"\x16writ/v1/decision.proto\x12\awrit.v1\x1a\x16writ/v1/proposal.proto\">\n" +
+	"\x16writ/v1/decision.proto\x12\awrit.v1\x1a\x19writ/v1/explanation.proto\x1a\x15writ/v1/outcome.proto\x1a\x16writ/v1/proposal.proto\">\n" +
 	"\rDecideRequest\x12-\n" +
 	"\bproposal\x18\x01 \x01(\v2\x11.writ.v1.ProposalR\bproposal\"`\n" +
 	"\x0eDecideResponse\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12-\n" +
-	"\bdecision\x18\x02 \x01(\v2\x11.writ.v1.DecisionR\bdecision\"\xd4\x05\n" +
-	"\bDecision\x12*\n" +
-	"\aoutcome\x18\x01 \x01(\x0e2\x10.writ.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
-	"\acontrol\x18\x03 \x01(\tR\acontrol\x12 \n" +
-	"\vexplanation\x18\x04 \x01(\tR\vexplanation\x12.\n" +
-	"\bpolicies\x18\x05 \x03(\v2\x12.writ.v1.PolicyRefR\bpolicies\x12,\n" +
-	"\anearest\x18\x06 \x03(\v2\x12.writ.v1.PolicyRefR\anearest\x12*\n" +
-	"\x06errors\x18\a \x03(\v2\x12.writ.v1.PolicyRefR\x06errors\x12#\n" +
-	"\rmissing_scope\x18\b \x01(\tR\fmissingScope\x12\x14\n" +
-	"\x05field\x18\t \x01(\tR\x05field\x12\x16\n" +
-	"\x06effect\x18\n" +
-	" \x01(\tR\x06effect\x12\x16\n" +
-	"\x06server\x18\v \x01(\tR\x06server\x12\x12\n" +
-	"\x04tool\x18\f \x01(\tR\x04tool\x12\x16\n" +
-	"\x06action\x18\r \x01(\tR\x06action\x12\x1c\n" +
-	"\tresources\x18\x0e \x03(\tR\tresources\x12\x1c\n" +
-	"\tprincipal\x18\x0f \x01(\tR\tprincipal\x12\x16\n" +
-	"\x06actors\x18\x10 \x03(\tR\x06actors\x12'\n" +
-	"\x0fcontract_digest\x18\x11 \x01(\tR\x0econtractDigest\x12\x1f\n" +
-	"\vcall_digest\x18\x12 \x01(\tR\n" +
-	"callDigest\x12'\n" +
-	"\x0fproposal_digest\x18\x13 \x01(\tR\x0eproposalDigest\x12#\n" +
-	"\rreview_digest\x18\x14 \x01(\tR\freviewDigest\x12#\n" +
-	"\rpolicy_digest\x18\x15 \x01(\tR\fpolicyDigest\x12\x1a\n" +
-	"\brevision\x18\x16 \x01(\tR\brevision\"\x89\x01\n" +
-	"\tPolicyRef\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04file\x18\x02 \x01(\tR\x04file\x12\x12\n" +
-	"\x04line\x18\x03 \x01(\x05R\x04line\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\x12\x16\n" +
-	"\x06review\x18\x05 \x01(\x05R\x06review\x12\x18\n" +
-	"\aexplain\x18\x06 \x01(\tR\aexplain*d\n" +
-	"\aOutcome\x12\x17\n" +
-	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n" +
-	"\fOUTCOME_DENY\x10\x01\x12\x1b\n" +
-	"\x17OUTCOME_REVIEW_REQUIRED\x10\x02\x12\x11\n" +
-	"\rOUTCOME_ALLOW\x10\x032L\n" +
+	"\bdecision\x18\x02 \x01(\v2\x11.writ.v1.DecisionR\bdecision\"E\n" +
+	"\x12DecideBatchRequest\x12/\n" +
+	"\tproposals\x18\x01 \x03(\v2\x11.writ.v1.ProposalR\tproposals\"H\n" +
+	"\x13DecideBatchResponse\x121\n" +
+	"\aanswers\x18\x01 \x03(\v2\x17.writ.v1.DecideResponseR\aanswers2\xd4\x01\n" +
 	"\x0fDecisionService\x129\n" +
-	"\x06Decide\x12\x16.writ.v1.DecideRequest\x1a\x17.writ.v1.DecideResponseB-Z+github.com/writ-pdp/writ/gen/writ/v1;writv1b\x06proto3"
+	"\x06Decide\x12\x16.writ.v1.DecideRequest\x1a\x17.writ.v1.DecideResponse\x12H\n" +
+	"\vDecideBatch\x12\x1b.writ.v1.DecideBatchRequest\x1a\x1c.writ.v1.DecideBatchResponse\x12<\n" +
+	"\aExplain\x12\x17.writ.v1.ExplainRequest\x1a\x18.writ.v1.ExplainResponseB-Z+github.com/writ-pdp/writ/gen/writ/v1;writv1b\x06proto3"
 
 var (
 	file_writ_v1_decision_proto_rawDescOnce sync.Once
@@ -585,30 +255,33 @@ func file_writ_v1_decision_proto_rawDescGZIP() []byte {
 	return file_writ_v1_decision_proto_rawDescData
 }
 
-var file_writ_v1_decision_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_writ_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_writ_v1_decision_proto_goTypes = []any{
-	(Outcome)(0),           // 0: writ.v1.Outcome
-	(*DecideRequest)(nil),  // 1: writ.v1.DecideRequest
-	(*DecideResponse)(nil), // 2: writ.v1.DecideResponse
-	(*Decision)(nil),       // 3: writ.v1.Decision
-	(*PolicyRef)(nil),      // 4: writ.v1.PolicyRef
-	(*Proposal)(nil),       // 5: writ.v1.Proposal
+	(*DecideRequest)(nil),       // 0: writ.v1.DecideRequest
+	(*DecideResponse)(nil),      // 1: writ.v1.DecideResponse
+	(*DecideBatchRequest)(nil),  // 2: writ.v1.DecideBatchRequest
+	(*DecideBatchResponse)(nil), // 3: writ.v1.DecideBatchResponse
+	(*Proposal)(nil),            // 4: writ.v1.Proposal
+	(*Decision)(nil),            // 5: writ.v1.Decision
+	(*ExplainRequest)(nil),      // 6: writ.v1.ExplainRequest
+	(*ExplainResponse)(nil),     // 7: writ.v1.ExplainResponse
 }
 var file_writ_v1_decision_proto_depIdxs = []int32{
-	5, // 0: writ.v1.DecideRequest.proposal:type_name -> writ.v1.Proposal
-	3, // 1: writ.v1.DecideResponse.decision:type_name -> writ.v1.Decision
-	0, // 2: writ.v1.Decision.outcome:type_name -> writ.v1.Outcome
-	4, // 3: writ.v1.Decision.policies:type_name -> writ.v1.PolicyRef
-	4, // 4: writ.v1.Decision.nearest:type_name -> writ.v1.PolicyRef
-	4, // 5: writ.v1.Decision.errors:type_name -> writ.v1.PolicyRef
-	1, // 6: writ.v1.DecisionService.Decide:input_type -> writ.v1.DecideRequest
-	2, // 7: writ.v1.DecisionService.Decide:output_type -> writ.v1.DecideResponse
-	7, // [7:8] is the sub-list for method output_type
-	6, // [6:7] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	4, // 0: writ.v1.DecideRequest.proposal:type_name -> writ.v1.Proposal
+	5, // 1: writ.v1.DecideResponse.decision:type_name -> writ.v1.Decision
+	4, // 2: writ.v1.DecideBatchRequest.proposals:type_name -> writ.v1.Proposal
+	1, // 3: writ.v1.DecideBatchResponse.answers:type_name -> writ.v1.DecideResponse
+	0, // 4: writ.v1.DecisionService.Decide:input_type -> writ.v1.DecideRequest
+	2, // 5: writ.v1.DecisionService.DecideBatch:input_type -> writ.v1.DecideBatchRequest
+	6, // 6: writ.v1.DecisionService.Explain:input_type -> writ.v1.ExplainRequest
+	1, // 7: writ.v1.DecisionService.Decide:output_type -> writ.v1.DecideResponse
+	3, // 8: writ.v1.DecisionService.DecideBatch:output_type -> writ.v1.DecideBatchResponse
+	7, // 9: writ.v1.DecisionService.Explain:output_type -> writ.v1.ExplainResponse
+	7, // [7:10] is the sub-list for method output_type
+	4, // [4:7] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_writ_v1_decision_proto_init() }
@@ -616,20 +289,21 @@ func file_writ_v1_decision_proto_init() {
 	if File_writ_v1_decision_proto != nil {
 		return
 	}
+	file_writ_v1_explanation_proto_init()
+	file_writ_v1_outcome_proto_init()
 	file_writ_v1_proposal_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_v1_decision_proto_rawDesc), len(file_writ_v1_decision_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      0,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_writ_v1_decision_proto_goTypes,
 		DependencyIndexes: file_writ_v1_decision_proto_depIdxs,
-		EnumInfos:         file_writ_v1_decision_proto_enumTypes,
 		MessageInfos:      file_writ_v1_decision_proto_msgTypes,
 	}.Build()
 	File_writ_v1_decision_proto = out.File

@@ -27,7 +27,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DecisionService_Decide_FullMethodName = "/writ.v1.DecisionService/Decide"
+	DecisionService_Decide_FullMethodName      = "/writ.v1.DecisionService/Decide"
+	DecisionService_DecideBatch_FullMethodName = "/writ.v1.DecisionService/DecideBatch"
+	DecisionService_Explain_FullMethodName     = "/writ.v1.DecisionService/Explain"
 )
 
 // DecisionServiceClient is the client API for DecisionService service.
@@ -39,6 +41,12 @@ const (
 type DecisionServiceClient interface {
 	// Decide answers one proposal. The answer is recorded before it is given.
 	Decide(ctx context.Context, in *DecideRequest, opts ...grpc.CallOption) (*DecideResponse, error)
+	// DecideBatch answers 1 to 256 proposals, all from one snapshot. A bad one
+	// denies itself alone.
+	DecideBatch(ctx context.Context, in *DecideBatchRequest, opts ...grpc.CallOption) (*DecideBatchResponse, error)
+	// Explain decides a proposal and says why, part by part. It is no authority
+	// to act. It wants the credential of an operator.
+	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 }
 
 type decisionServiceClient struct {
@@ -59,6 +67,26 @@ func (c *decisionServiceClient) Decide(ctx context.Context, in *DecideRequest, o
 	return out, nil
 }
 
+func (c *decisionServiceClient) DecideBatch(ctx context.Context, in *DecideBatchRequest, opts ...grpc.CallOption) (*DecideBatchResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DecideBatchResponse)
+	err := c.cc.Invoke(ctx, DecisionService_DecideBatch_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *decisionServiceClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainResponse)
+	err := c.cc.Invoke(ctx, DecisionService_Explain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DecisionServiceServer is the server API for DecisionService service.
 // All implementations must embed UnimplementedDecisionServiceServer
 // for forward compatibility.
@@ -68,6 +96,12 @@ func (c *decisionServiceClient) Decide(ctx context.Context, in *DecideRequest, o
 type DecisionServiceServer interface {
 	// Decide answers one proposal. The answer is recorded before it is given.
 	Decide(context.Context, *DecideRequest) (*DecideResponse, error)
+	// DecideBatch answers 1 to 256 proposals, all from one snapshot. A bad one
+	// denies itself alone.
+	DecideBatch(context.Context, *DecideBatchRequest) (*DecideBatchResponse, error)
+	// Explain decides a proposal and says why, part by part. It is no authority
+	// to act. It wants the credential of an operator.
+	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	mustEmbedUnimplementedDecisionServiceServer()
 }
 
@@ -80,6 +114,12 @@ type UnimplementedDecisionServiceServer struct{}
 
 func (UnimplementedDecisionServiceServer) Decide(context.Context, *DecideRequest) (*DecideResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Decide not implemented")
+}
+func (UnimplementedDecisionServiceServer) DecideBatch(context.Context, *DecideBatchRequest) (*DecideBatchResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DecideBatch not implemented")
+}
+func (UnimplementedDecisionServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
 }
 func (UnimplementedDecisionServiceServer) mustEmbedUnimplementedDecisionServiceServer() {}
 func (UnimplementedDecisionServiceServer) testEmbeddedByValue()                         {}
@@ -120,6 +160,42 @@ func _DecisionService_Decide_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DecisionService_DecideBatch_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DecideBatchRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DecisionServiceServer).DecideBatch(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DecisionService_DecideBatch_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DecisionServiceServer).DecideBatch(ctx, req.(*DecideBatchRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DecisionService_Explain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DecisionServiceServer).Explain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DecisionService_Explain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DecisionServiceServer).Explain(ctx, req.(*ExplainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DecisionService_ServiceDesc is the grpc.ServiceDesc for DecisionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -130,6 +206,14 @@ var DecisionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Decide",
 			Handler:    _DecisionService_Decide_Handler,
+		},
+		{
+			MethodName: "DecideBatch",
+			Handler:    _DecisionService_DecideBatch_Handler,
+		},
+		{
+			MethodName: "Explain",
+			Handler:    _DecisionService_Explain_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -28,9 +28,14 @@ type BundleFile struct {
 	// For people.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The IANA time zone of context.local: Europe/London. Default: UTC.
-	TimeZone      string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TimeZone string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// What a call may change without changing the answer, on purpose: for
+	// `pdp check --mutate`, which reports every other such field.
+	NotDecisionBearing []*NotDecisionBearing `protobuf:"bytes,3,rep,name=not_decision_bearing,json=notDecisionBearing,proto3" json:"not_decision_bearing,omitempty"`
+	// Mutants of policies that may survive, each with its reason.
+	AcceptedMutants []*AcceptedMutant `protobuf:"bytes,4,rep,name=accepted_mutants,json=acceptedMutants,proto3" json:"accepted_mutants,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *BundleFile) Reset() {
@@ -77,6 +82,146 @@ func (x *BundleFile) GetTimeZone() string {
 	return ""
 }
 
+func (x *BundleFile) GetNotDecisionBearing() []*NotDecisionBearing {
+	if x != nil {
+		return x.NotDecisionBearing
+	}
+	return nil
+}
+
+func (x *BundleFile) GetAcceptedMutants() []*AcceptedMutant {
+	if x != nil {
+		return x.AcceptedMutants
+	}
+	return nil
+}
+
+// NotDecisionBearing is a field of calls that decides nothing, on purpose.
+type NotDecisionBearing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// arguments.NAME, principal, actors, caller, purpose or intent.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// server/tool
+	Tool          string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NotDecisionBearing) Reset() {
+	*x = NotDecisionBearing{}
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotDecisionBearing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotDecisionBearing) ProtoMessage() {}
+
+func (x *NotDecisionBearing) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotDecisionBearing.ProtoReflect.Descriptor instead.
+func (*NotDecisionBearing) Descriptor() ([]byte, []int) {
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *NotDecisionBearing) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *NotDecisionBearing) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *NotDecisionBearing) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// AcceptedMutant is a change of a policy that no scenario needs to notice.
+type AcceptedMutant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The policy's @id.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// What --mutate calls the change: "policy dropped".
+	Mutation      string `protobuf:"bytes,2,opt,name=mutation,proto3" json:"mutation,omitempty"`
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptedMutant) Reset() {
+	*x = AcceptedMutant{}
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptedMutant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptedMutant) ProtoMessage() {}
+
+func (x *AcceptedMutant) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptedMutant.ProtoReflect.Descriptor instead.
+func (*AcceptedMutant) Descriptor() ([]byte, []int) {
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AcceptedMutant) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *AcceptedMutant) GetMutation() string {
+	if x != nil {
+		return x.Mutation
+	}
+	return ""
+}
+
+func (x *AcceptedMutant) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // IssuersFile is issuers.yaml: whose tokens count and which Cedar entities
 // they make. Without it there is one issuer, local, with User::"{sub}" and
 // Agent::"{client_id}".
@@ -89,7 +234,7 @@ type IssuersFile struct {
 
 func (x *IssuersFile) Reset() {
 	*x = IssuersFile{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[1]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -101,7 +246,7 @@ func (x *IssuersFile) String() string {
 func (*IssuersFile) ProtoMessage() {}
 
 func (x *IssuersFile) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[1]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -114,7 +259,7 @@ func (x *IssuersFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssuersFile.ProtoReflect.Descriptor instead.
 func (*IssuersFile) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{1}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *IssuersFile) GetIssuers() []*Issuer {
@@ -144,7 +289,7 @@ type Issuer struct {
 
 func (x *Issuer) Reset() {
 	*x = Issuer{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[2]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -156,7 +301,7 @@ func (x *Issuer) String() string {
 func (*Issuer) ProtoMessage() {}
 
 func (x *Issuer) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[2]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -169,7 +314,7 @@ func (x *Issuer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Issuer.ProtoReflect.Descriptor instead.
 func (*Issuer) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{2}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Issuer) GetIssuer() string {
@@ -219,7 +364,7 @@ type CallersFile struct {
 
 func (x *CallersFile) Reset() {
 	*x = CallersFile{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[3]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +376,7 @@ func (x *CallersFile) String() string {
 func (*CallersFile) ProtoMessage() {}
 
 func (x *CallersFile) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[3]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +389,7 @@ func (x *CallersFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallersFile.ProtoReflect.Descriptor instead.
 func (*CallersFile) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{3}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CallersFile) GetCallers() []*Caller {
@@ -273,7 +418,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[4]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -285,7 +430,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[4]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -298,7 +443,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{4}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Caller) GetName() string {
@@ -354,7 +499,7 @@ type RevocationsFile struct {
 
 func (x *RevocationsFile) Reset() {
 	*x = RevocationsFile{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[5]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -366,7 +511,7 @@ func (x *RevocationsFile) String() string {
 func (*RevocationsFile) ProtoMessage() {}
 
 func (x *RevocationsFile) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[5]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -379,7 +524,7 @@ func (x *RevocationsFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsFile.ProtoReflect.Descriptor instead.
 func (*RevocationsFile) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{5}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RevocationsFile) GetRevocations() []*Revocation {
@@ -415,7 +560,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[6]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +572,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[6]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +585,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{6}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Revocation) GetKind() string {
@@ -510,11 +655,21 @@ var File_writ_bundle_v1_bundle_proto protoreflect.FileDescriptor
 
 const file_writ_bundle_v1_bundle_proto_rawDesc = "" +
 	"\n" +
-	"\x1bwrit/bundle/v1/bundle.proto\x12\x0ewrit.bundle.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"=\n" +
+	"\x1bwrit/bundle/v1/bundle.proto\x12\x0ewrit.bundle.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\x01\n" +
 	"\n" +
 	"BundleFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
-	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\"?\n" +
+	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12T\n" +
+	"\x14not_decision_bearing\x18\x03 \x03(\v2\".writ.bundle.v1.NotDecisionBearingR\x12notDecisionBearing\x12I\n" +
+	"\x10accepted_mutants\x18\x04 \x03(\v2\x1e.writ.bundle.v1.AcceptedMutantR\x0facceptedMutants\"V\n" +
+	"\x12NotDecisionBearing\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\\\n" +
+	"\x0eAcceptedMutant\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
+	"\bmutation\x18\x02 \x01(\tR\bmutation\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"?\n" +
 	"\vIssuersFile\x120\n" +
 	"\aissuers\x18\x01 \x03(\v2\x16.writ.bundle.v1.IssuerR\aissuers\"\x80\x01\n" +
 	"\x06Issuer\x12\x16\n" +
@@ -559,29 +714,33 @@ func file_writ_bundle_v1_bundle_proto_rawDescGZIP() []byte {
 	return file_writ_bundle_v1_bundle_proto_rawDescData
 }
 
-var file_writ_bundle_v1_bundle_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_writ_bundle_v1_bundle_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_writ_bundle_v1_bundle_proto_goTypes = []any{
 	(*BundleFile)(nil),            // 0: writ.bundle.v1.BundleFile
-	(*IssuersFile)(nil),           // 1: writ.bundle.v1.IssuersFile
-	(*Issuer)(nil),                // 2: writ.bundle.v1.Issuer
-	(*CallersFile)(nil),           // 3: writ.bundle.v1.CallersFile
-	(*Caller)(nil),                // 4: writ.bundle.v1.Caller
-	(*RevocationsFile)(nil),       // 5: writ.bundle.v1.RevocationsFile
-	(*Revocation)(nil),            // 6: writ.bundle.v1.Revocation
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*NotDecisionBearing)(nil),    // 1: writ.bundle.v1.NotDecisionBearing
+	(*AcceptedMutant)(nil),        // 2: writ.bundle.v1.AcceptedMutant
+	(*IssuersFile)(nil),           // 3: writ.bundle.v1.IssuersFile
+	(*Issuer)(nil),                // 4: writ.bundle.v1.Issuer
+	(*CallersFile)(nil),           // 5: writ.bundle.v1.CallersFile
+	(*Caller)(nil),                // 6: writ.bundle.v1.Caller
+	(*RevocationsFile)(nil),       // 7: writ.bundle.v1.RevocationsFile
+	(*Revocation)(nil),            // 8: writ.bundle.v1.Revocation
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 }
 var file_writ_bundle_v1_bundle_proto_depIdxs = []int32{
-	2, // 0: writ.bundle.v1.IssuersFile.issuers:type_name -> writ.bundle.v1.Issuer
-	4, // 1: writ.bundle.v1.CallersFile.callers:type_name -> writ.bundle.v1.Caller
-	6, // 2: writ.bundle.v1.RevocationsFile.revocations:type_name -> writ.bundle.v1.Revocation
-	7, // 3: writ.bundle.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	7, // 4: writ.bundle.v1.Revocation.from:type_name -> google.protobuf.Timestamp
-	7, // 5: writ.bundle.v1.Revocation.until:type_name -> google.protobuf.Timestamp
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	1, // 0: writ.bundle.v1.BundleFile.not_decision_bearing:type_name -> writ.bundle.v1.NotDecisionBearing
+	2, // 1: writ.bundle.v1.BundleFile.accepted_mutants:type_name -> writ.bundle.v1.AcceptedMutant
+	4, // 2: writ.bundle.v1.IssuersFile.issuers:type_name -> writ.bundle.v1.Issuer
+	6, // 3: writ.bundle.v1.CallersFile.callers:type_name -> writ.bundle.v1.Caller
+	8, // 4: writ.bundle.v1.RevocationsFile.revocations:type_name -> writ.bundle.v1.Revocation
+	9, // 5: writ.bundle.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	9, // 6: writ.bundle.v1.Revocation.from:type_name -> google.protobuf.Timestamp
+	9, // 7: writ.bundle.v1.Revocation.until:type_name -> google.protobuf.Timestamp
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_writ_bundle_v1_bundle_proto_init() }
@@ -595,7 +754,7 @@ func file_writ_bundle_v1_bundle_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_bundle_v1_bundle_proto_rawDesc), len(file_writ_bundle_v1_bundle_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"connectrpc.com/vanguard"
+	"google.golang.org/grpc"
+)
+
+const (
+	// headerTimeout is how long a client may take over the header of one HTTP
+	// request, and over the handshake before the first.
+	headerTimeout = 5 * time.Second
+	// answerTimeout is how long it may take, after the call's own deadline, to
+	// take the answer.
+	answerTimeout = 10 * time.Second
+)
+
+// httpDoor offers the API's unary methods as JSON over HTTP, and says whether
+// the process is up and the server ready. What it lets in becomes a gRPC call:
+// vanguard puts the request's body into a frame, and a gRPC server of the
+// door's own runs the same gated methods as the other one. That server is the
+// door's own because it reads JSON, and because it must stop after the HTTP
+// server has: grpc-go cuts off calls of ServeHTTP when it stops.
+//
+// JSON is read by that server's codec, behind the gate, not by vanguard:
+// vanguard would read it before anyone knows who calls, and when it meets a
+// fault there it writes the answer while grpc-go may be writing another, which
+// ends the process (both write the header's map).
+type httpDoor struct {
+	server  *Server
+	http    *http.Server
+	grpc    *grpc.Server
+	unary   map[string]bool // the methods offered, by path; written before New returns
+	handler http.Handler    // vanguard; set before New returns
+}
+
+// newHTTPDoor makes a door without methods. config is nil for plain text.
+func newHTTPDoor(s *Server, config *tls.Config) *httpDoor {
+	d := &httpDoor{
+		server: s, unary: make(map[string]bool),
+		grpc: grpc.NewServer(s.withStats(
+			grpc.ForceServerCodecV2(jsonCodec{}),
+			grpc.UnknownServiceHandler(s.unknown),
+			grpc.MaxRecvMsgSize(s.limits.Message),
+		)...),
+	}
+	d.http = &http.Server{
+		Handler:                      d,
+		TLSConfig:                    config.Clone(),
+		ReadHeaderTimeout:            headerTimeout,
+		ReadTimeout:                  headerTimeout + s.limits.Deadline,
+		WriteTimeout:                 s.limits.Deadline + answerTimeout,
+		IdleTimeout:                  s.limits.ConnectionIdle,
+		MaxHeaderBytes:               s.limits.HeaderList,
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: s.limits.Streams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		DisableGeneralOptionsHandler: true, // "OPTIONS *" is judged like anything else
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, connectedKey{}, time.Now())
+		},
+		// What strangers do to a connection is nobody's business by default.
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	return d
+}
+
+// connectedKey is the context key of the time at which a request's connection
+// was made.
+type connectedKey struct{}
+
+// register takes over the unary methods of a gated service.
+func (d *httpDoor) register(gated *grpc.ServiceDesc, impl any) {
+	own := *gated
+	own.Methods, own.Streams = slices.Clone(gated.Methods), nil
+	for i, m := range own.Methods {
+		path := "/" + own.ServiceName + "/" + m.MethodName
+		own.Methods[i].Handler = d.unaryMethod(path, m.Handler)
+		d.unary[path] = true
+	}
+	d.grpc.RegisterService(&own, impl)
+}
+
+// transcode puts vanguard before what has been registered.
+func (d *httpDoor) transcode() error {
+	var services []*vanguard.Service
+	for name, info := range d.grpc.GetServiceInfo() {
+		if len(info.Methods) > 0 {
+			services = append(services, vanguard.NewService(name, d.grpc))
+		}
+	}
+	handler, err := vanguard.NewTranscoder(services, vanguard.WithDefaultServiceOptions(
+		vanguard.WithTargetProtocols(vanguard.ProtocolGRPC),
+		vanguard.WithTargetCodecs(vanguard.CodecJSON), // so that it passes JSON through unread
+		vanguard.WithNoTargetCompression(),
+	))
+	if err != nil {
+		return fmt.Errorf("server: JSON over HTTP: %w", err)
+	}
+	d.handler = handler
+	return nil
+}
+
+// serve takes connections until drain or stop is called.
+func (d *httpDoor) serve(listener net.Listener) error {
+	if d.http.TLSConfig != nil {
+		return d.http.ServeTLS(listener, "", "")
+	}
+	return d.http.Serve(listener)
+}
+
+// drain returns when all calls have ended. New ones are not taken.
+func (d *httpDoor) drain() {
+	_ = d.http.Shutdown(context.Background()) // it fails only in closing the listener
+	d.grpc.GracefulStop()                     // calls whose clients have gone
+}
+
+// stop cuts off what is in flight. A drain that goes on returns when it has
+// noticed.
+func (d *httpDoor) stop() {
+	_ = d.http.Close() // it fails only in closing connections
+	d.grpc.Stop()
+}
+
+// ServeHTTP answers one request.
+func (d *httpDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := &answer{ResponseWriter: w, request: r, maxAge: d.server.limits.ConnectionAge}
+	defer func() {
+		if p := recover(); p != nil {
+			refused := d.server.recovered(r.Context(), "HTTP", p)
+			if a.begun {
+				panic(http.ErrAbortHandler) // the answer must not look whole
+			}
+			a.Header().Set("Connection", "close")
+			a.refuse(http.StatusInternalServerError, refused)
+		}
+	}()
+	status, refused := d.route(a, r)
+	if refused != nil {
+		d.server.refusals.log(r.Context(), d.server.log, r.URL.Path, refused.reason)
+		a.refuse(status, refused)
+	}
+}
+
+// route answers r, or says with which status and why it is refused.
+func (d *httpDoor) route(a *answer, r *http.Request) (int, *refusal) {
+	if refused := foreign(r); refused != nil {
+		return http.StatusForbidden, refused
+	}
+	switch path := r.URL.EscapedPath(); {
+	case path == "/healthz":
+		return d.probe(a, r, `{"status":"ok"}`, nil)
+	case path == "/readyz":
+		var refused *refusal
+		if d.server.draining.Load() || !d.server.serving.Load() {
+			refused = d.server.notReady()
+		}
+		return d.probe(a, r, `{"status":"ready"}`, refused)
+	case d.unary[path] && d.server.draining.Load():
+		return http.StatusServiceUnavailable, d.server.notReady()
+	case d.unary[path]:
+		return d.call(a, r, path)
+	}
+	return http.StatusNotFound, refuse(ReasonMethodUnknown, "there is no such method here")
+}
+
+// probe answers those who watch over the process. It takes no credential and
+// nothing of anyone's quota, and tells nothing else.
+func (d *httpDoor) probe(a *answer, r *http.Request, well string, refused *refusal) (int, *refusal) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		a.Header().Set("Allow", "GET, HEAD")
+		return http.StatusMethodNotAllowed, refuse(ReasonMethodUnknown, "this answers GET and HEAD only")
+	}
+	if refused != nil {
+		// Not logged as a refusal: it is the answer.
+		a.refuse(http.StatusServiceUnavailable, refused)
+		return 0, nil
+	}
+	a.json(http.StatusOK, []byte(well))
+	return 0, nil
+}
