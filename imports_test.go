@@ -18,7 +18,7 @@ var walls = []struct {
 }{
 	{
 		[]string{"decide"},
-		[]string{"os/exec", "log/slog", "google.golang.org/", "buf.build/", module + "/gen/", module + "/audit", module + "/bundle", module + "/server"},
+		[]string{"os/exec", "log/slog", "go.opentelemetry.io/", "google.golang.org/", "buf.build/", module + "/gen/", module + "/audit", module + "/bundle", module + "/server"},
 		"a decision is pure: it knows no wire, no file and no log",
 	},
 	{
@@ -57,6 +57,11 @@ var walls = []struct {
 		"pdp makes answers; how they travel is the server's",
 	},
 	{
+		[]string{"pdp", "server"},
+		[]string{"go.opentelemetry.io/otel/sdk/", "go.opentelemetry.io/otel/exporters/", module + "/telemetry"},
+		"they know that there are traces, not where spans go",
+	},
+	{
 		[]string{"server"},
 		[]string{module + "/bundle", module + "/gen/writ/bundle/"},
 		"the server's door is writ.v1 alone",
@@ -77,6 +82,7 @@ var onlyFor = []struct {
 	{module + "/decide", []string{"pdp", "cmd/pdp", "benchmarks"}, "only pdp makes answers; the command decides locally and gives no authority"},
 	{module + "/gen/writ/v1", []string{"server", "cmd/pdp", "benchmarks", "pdptest"}, "one door for the wire"},
 	{module + "/gen/writ/bundle/v1", []string{"bundle"}, "one door for files"},
+	{"go.opentelemetry.io/otel/sdk/trace", []string{"telemetry"}, "one place says where spans go"},
 	{"buf.build/go/protoyaml", []string{"bundle"}, "files that people write are read in one place"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", []string{"contract"}, "one place checks schemas"},
 }

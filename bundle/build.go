@@ -47,24 +47,26 @@ type builder struct {
 	// what they rest on.
 	unchecked []string
 
-	name          string
-	zone          *time.Location
-	issuers       map[string]*snapshot.Issuer
-	templates     map[string]*yaml.Node // where "principal type User " is written
-	callers       map[string]*writ.Caller
-	identities    map[string]*writ.Caller
-	localHost     *writ.Caller
-	localOperator *writ.Caller
-	revocations   *revocation.View
-	servers       []*server
-	held          []entities.Held
-	store         *entities.Store
-	schema        *policy.Schema
-	policies      *policy.Set
-	snapshot      *snapshot.Snapshot
-	bundle        *document // bundle.yaml; nil: there is none
-	free          []NotDecisionBearing
-	accepted      []AcceptedMutant
+	name           string
+	zone           *time.Location
+	issuers        map[string]*snapshot.Issuer
+	templates      map[string]*yaml.Node // where "principal type User " is written
+	callers        map[string]*writ.Caller
+	identities     map[string]*writ.Caller
+	localHost      *writ.Caller
+	localOperator  *writ.Caller
+	revocations    *revocation.View
+	revoked        []revocation.Entry // of revocationFile, in its order
+	revocationFile *document
+	servers        []*server
+	held           []entities.Held
+	store          *entities.Store
+	schema         *policy.Schema
+	policies       *policy.Set
+	snapshot       *snapshot.Snapshot
+	bundle         *document // bundle.yaml; nil: there is none
+	free           []NotDecisionBearing
+	accepted       []AcceptedMutant
 }
 
 // Build makes a world of files, or says everything that is wrong with them.
@@ -89,6 +91,8 @@ func Build(files []File) (*Bundle, writ.Faults) {
 		b.checkRedeemers()
 	}
 	if servers {
+		b.checkIdentities()
+		b.checkRevoked()
 		b.checkObservers()
 	}
 	schema := false

@@ -20,7 +20,7 @@ type NotDecisionBearing struct {
 
 // FreeFields are the fields beside arguments that a bundle may declare not to
 // be decision-bearing.
-var FreeFields = [...]string{"principal", "actors", "caller", "purpose", "intent"}
+var FreeFields = [...]string{"principal", "actors", "purpose"}
 
 // AcceptedMutant is a change of a policy that no scenario needs to notice, as
 // bundle.yaml declares.

@@ -40,7 +40,7 @@ func (b *builder) readRevocations() {
 	} else if err != nil {
 		d.add(d.at("revocations"), "revocations", err.Error())
 	}
-	b.revocations = view
+	b.revocations, b.revoked, b.revocationFile = view, entries, d
 }
 
 // timeOf is the time of a timestamp; absent is the zero time.

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/canon"
 	"github.com/writ-pdp/writ/contract"
@@ -41,6 +43,7 @@ func (b *builder) readServers() {
 				s.add(s.at("id"), "id", fmt.Sprintf("the id is %q and the file is named %s.yaml: make them equal", file.GetId(), id))
 			}
 			s.redeemedBy = file.GetRedeemedBy()
+			s.refuseEmpty(s.root, "")
 			declaration := s.declaration(&file)
 			if tools != nil {
 				b.faults = append(b.faults, s.review(declaration, tools, f.tools)...)
@@ -51,6 +54,34 @@ func (b *builder) readServers() {
 		}
 		b.faults = append(b.faults, s.faults...)
 		b.servers = append(b.servers, s)
+	}
+}
+
+// bounds are the lists that bound what a server or a tool may do. Written but
+// empty they would bound nothing, and look as if they did.
+var bounds = []string{"within", "purposes", "classifications"}
+
+// refuseEmpty reports bounds that hold nothing, anywhere below n.
+func (s *server) refuseEmpty(n *yaml.Node, field string) {
+	switch n.Kind {
+	case yaml.DocumentNode:
+		for _, child := range n.Content {
+			s.refuseEmpty(child, field)
+		}
+	case yaml.SequenceNode:
+		for i, child := range n.Content {
+			s.refuseEmpty(child, item(field, i))
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			name, value := n.Content[i].Value, n.Content[i+1]
+			at := member(field, name)
+			if value.Kind == yaml.SequenceNode && len(value.Content) == 0 && slices.Contains(bounds, name) {
+				s.add(value, at, "the list is empty, so it bounds nothing: fill it, or leave "+name+" out")
+			}
+			s.refuseEmpty(value, at)
+		}
+	case yaml.ScalarNode, yaml.AliasNode:
 	}
 }
 
@@ -181,7 +212,10 @@ func (s *server) reviewOf(r *bundlev1.Review, at ...string) contract.Review {
 			for _, kind := range e.GetFrom() {
 				line.From = append(line.From, writ.SourceKind(kind))
 			}
-			line.Fresh = s.duration(e.GetFresh(), member(field+".evidence", name)+".fresh")
+			fresh := member(field+".evidence", name) + ".fresh"
+			if line.Fresh = s.duration(e.GetFresh(), fresh); e.GetFresh() != nil && line.Fresh == 0 {
+				s.add(s.at(fresh), fresh, "0s would mean any age: say how old the evidence may be, or leave fresh out")
+			}
 			out.Evidence[name] = line
 		}
 	}

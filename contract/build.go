@@ -211,9 +211,9 @@ func (t *toolBuilder) resource() {
 				return // it may be the one
 			}
 			if l != nil && l.appliesTo(t.catalog) {
-				l.applies = true
+				l.matches = true
 				if b.line == nil {
-					b.line = l
+					b.line, l.applies = l, true
 				}
 			}
 		}

@@ -208,7 +208,7 @@ func (b *builder) tool(name string) *Contract {
 	}
 	def := b.tools[name]
 	if def == nil {
-		b.errorf(field, "there is no definition of this tool%s; add what tools/list says, or take the tool out", nearest(name, sortedKeys(b.tools)))
+		b.errorf(field, "there is no definition of this tool: add what tools/list says, or take the tool out%s", nearest(name, sortedKeys(b.tools)))
 		return nil
 	}
 	schema, err := newValidators(def.InputSchema)

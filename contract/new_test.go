@@ -136,7 +136,7 @@ func TestFaults(t *testing.T) {
 		{"a purpose twice", func(d *D) { d.Purposes = []string{"a", "a"} }, "purposes[1]", "twice"},
 
 		{"no tools", func(d *D) { d.Tools = nil }, "tools", "no tool is reviewed"},
-		{"a tool without definition", func(d *D) { d.Tools["gett"] = R{Effect: "read"} }, "tools.gett", `did you mean "get"?`},
+		{"a tool without definition", func(d *D) { d.Tools["gett"] = R{Effect: "read"} }, "tools.gett", `: add what tools/list says, or take the tool out; did you mean "get"?`},
 		{"a tool name with a hash", func(d *D) { d.Tools["a#b"] = R{Effect: "read"} }, `tools["a#b"]`, `holds no "#"`},
 		{"no effect", pay(func(r *R) { r.Effect = "" }), "tools.pay", "declare its effect"},
 		{"an unknown effect", pay(func(r *R) { r.Effect = "append" }), "tools.pay.effect", "pure, read, write"},

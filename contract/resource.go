@@ -14,7 +14,8 @@ type line struct {
 	id       []piece
 	in       map[string][]piece
 	roots    []target.Path
-	applies  bool // some tool declares all of its arguments
+	matches  bool // some tool declares all of its arguments
+	applies  bool // and the line is the first that some tool matches
 }
 
 // resourceLine checks a resource line whatever the tool is, and returns it, or
@@ -197,7 +198,13 @@ func (b *builder) unusedLines() {
 				b.errorf(field, "no tool of the server has an argument %q%s", name, nearest(name, all))
 			}
 		}
-		if len(b.errors) == before {
+		switch {
+		case len(b.errors) > before:
+		case l.matches && len(l.resource.Within) > 0:
+			b.errorf(l.field, "an earlier line comes first for every tool that has these arguments (%s), so this bound is never held: put it first, or remove it", quoteAll(l.arguments()))
+		case l.matches:
+			b.warnf(l.field, "an earlier line comes first for every tool that has these arguments (%s): this one is never used", quoteAll(l.arguments()))
+		default:
 			b.warnf(l.field, "no tool without a resource of its own declares all of its arguments (%s)", quoteAll(l.arguments()))
 		}
 	}

@@ -215,7 +215,7 @@ func (p *targetPlan) render(t template, args map[string]any, row any, pointer st
 		if failure != nil {
 			return "", false, failure
 		}
-		if why := badPart(value, p.separators); why != "" {
+		if why := badPart(value, p.separators, p.mayBeNew); why != "" {
 			return "", false, outOfBounds(at, why)
 		}
 		if p.foldsIDs {

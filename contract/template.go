@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // piece is one part of a template: literal text, or an argument's name.
@@ -70,8 +71,9 @@ func separators(pieces []piece) string {
 
 // badPart says why text cannot stand for an argument in a template, or
 // nothing. A part that is "." or ".." would take a server that makes a path of
-// it somewhere else.
-func badPart(text, separators string) string {
+// it somewhere else; so would an encoded separator, or what ends a URL's path,
+// where open says that the target need not be held by the bundle.
+func badPart(text, separators string, open bool) string {
 	switch {
 	case text == "":
 		return "it is empty, and a target is made of it"
@@ -79,8 +81,33 @@ func badPart(text, separators string) string {
 		return `it holds a "/", and a target is made of it`
 	case text == "." || text == "..":
 		return `it is "." or "..", and a target is made of it`
+	case open && leads(text):
+		return "it holds what a server could read as a way to another target: a backslash, ?, #, a control character, or an encoded separator"
 	case strings.ContainsAny(text, separators):
 		return fmt.Sprintf("it holds one of %q, which separate the parts of its target", separators)
 	}
 	return ""
+}
+
+// leads reports whether a server that builds a path or a URL of text could end
+// up elsewhere.
+func leads(text string) bool {
+	if strings.ContainsAny(text, `\?#`) || strings.ContainsFunc(text, unicode.IsControl) {
+		return true
+	}
+	if before, _, ok := strings.Cut(text, ";"); ok && (before == "." || before == "..") {
+		return true // some servers drop what follows a semicolon
+	}
+	for lower := strings.ToLower(text); ; {
+		i := strings.IndexByte(lower, '%')
+		if i < 0 {
+			return false
+		}
+		lower = lower[i+1:]
+		for _, hex := range [...]string{"2e", "2f", "5c", "00", "25", "3f", "23"} {
+			if strings.HasPrefix(lower, hex) {
+				return true
+			}
+		}
+	}
 }

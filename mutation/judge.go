@@ -2,6 +2,7 @@ package mutation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -245,43 +246,46 @@ func (r *runner) explain(s *Survivor, t *trial, fires []int) {
 		s.Why = "fires in no scenario"
 		return
 	}
-	counts := map[string]int{}
-	together, same := 0, 0
+	counts := map[string]int{} // by who else answers
+	first, together := 0, 0
 	for _, k := range fires {
 		c := &r.cases[k]
 		s.Fires = append(s.Fires, c.place())
-		switch first := c.baseline.Policies; {
-		case len(first) == 0:
-			counts[string(c.baseline.Code)]++
-		case mentions(first, t.of.ID):
-			if len(first) > 1 {
-				together++
+		answered := c.baseline.Policies
+		switch {
+		case t.of.Effect == types.Permit && c.baseline.Outcome != writ.Allow:
+			continue // whatever permits
+		case !mentions(answered, t.of.ID):
+			if first++; len(answered) > 0 {
+				counts[answered[0].ID]++
 			}
-		default:
-			counts[first[0].ID]++
-			if first[0].Code != "" && first[0].Code == t.of.Code {
-				same++
+		case len(answered) > 1:
+			together++
+			for _, p := range answered {
+				if p.ID != t.of.ID {
+					counts[p.ID]++
+				}
 			}
 		}
 	}
-	for id := range counts {
-		s.Shadows = append(s.Shadows, id)
+	s.Shadows = slices.Sorted(maps.Keys(counts))
+	slices.SortStableFunc(s.Shadows, func(a, b string) int { return counts[b] - counts[a] })
+	s.Why = "fires in " + count(len(fires), "scenario")
+	by := ""
+	if len(s.Shadows) > 0 {
+		by = " (" + strings.Join(s.Shadows[:min(len(s.Shadows), 3)], ", ")
+		if len(s.Shadows) > 3 {
+			by += ", …"
+		}
+		by += ")"
 	}
-	slices.Sort(s.Shadows)
-	var parts []string
-	for _, id := range s.Shadows {
-		parts = append(parts, fmt.Sprintf("%s answers first in %d", id, counts[id]))
+	if first > 0 {
+		s.Why += fmt.Sprintf("; another answers first in %d", first)
 	}
 	if together > 0 {
-		parts = append(parts, fmt.Sprintf("others say the same in %d", together))
+		s.Why += fmt.Sprintf("; others say the same in %d", together)
 	}
-	s.Why = fmt.Sprintf("fires in %s", count(len(fires), "scenario"))
-	if len(parts) > 0 {
-		s.Why += ", of which " + strings.Join(parts, ", ")
-	}
-	if same > 0 || together > 0 && t.of.Effect == types.Forbid {
-		s.Why += fmt.Sprintf("; a case that expects {code: …, policies: [%s]} tells them apart", t.of.ID)
-	}
+	s.Why += by
 }
 
 func count(n int, noun string) string {

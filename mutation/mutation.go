@@ -89,6 +89,8 @@ type Survivor struct {
 	Field string `json:"field,omitempty"`
 	// Scenario is the one that the proposal comes from.
 	Scenario string `json:"scenario,omitempty"`
+	// More is in how many other scenarios the same change survives.
+	More int `json:"more,omitempty"`
 	// Mutation is the change, by the name that accepted_mutants uses.
 	Mutation string `json:"mutation"`
 	// Why says what was seen, for people.

@@ -301,7 +301,8 @@ func (g *policyMutator) operator(n ast.IsNode, put func(string, ast.IsNode)) {
 			put("principal → context.principal", ast.NodeTypeAccess{StrOpNode: ast.StrOpNode{Arg: ast.NodeTypeVariable{Name: "context"}, Value: "principal"}})
 		}
 	case ast.NodeTypeAccess:
-		if v, ok := n.Arg.(ast.NodeTypeVariable); ok && v.Name == "context" && n.Value == "principal" {
+		// A forbid is asked for the principal, too: there it would be no other.
+		if v, ok := n.Arg.(ast.NodeTypeVariable); ok && v.Name == "context" && n.Value == "principal" && g.of.Effect == types.Permit {
 			put("context.principal → principal", ast.NodeTypeVariable{Name: "principal"})
 		}
 	}

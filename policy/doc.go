@@ -30,8 +30,12 @@
 // approvals; but that of a forbid without @review covers both.
 //
 // A text is measured before Cedar's parser sees it, which recurses without
-// bound. Then Cedar's strict validator checks each policy against a cut of the
-// schema, and a pass of our own refuses rules that could never fire.
+// bound. A file that it can't read is read again policy by policy, so that all
+// faults show at once; no part of such a file is ever in force. Then Cedar's
+// strict validator checks each policy against a cut of the schema, and a pass of
+// our own refuses rules that could never fire: literals outside the values that
+// an argument, or Writ itself, can give, paths outside the bounds of contracts,
+// conditions that exclude each other, names that nothing has.
 //
 // # Judging
 //

@@ -90,6 +90,12 @@ func (c *checker) member(e *expr, args []typ) truth {
 		return alwaysFalse
 	}
 	c.inBounds(e, right, a)
+	if a.tool && group == typeServer {
+		a.closed = c.env.class.toolMember("server")
+		for _, literal := range elements(right) {
+			c.outside(literal, a)
+		}
+	}
 	for _, literal := range elements(right) {
 		in := a
 		if isVariable(left) {

@@ -167,7 +167,11 @@ func (c *checker) emptyPart(variable string, scope ast.IsScopeNode, l locatedSco
 		what = "the resource of these actions"
 	}
 	if named != "" && !s.declaredType(named) {
-		return writ.Faults{c.located.fault(at, fmt.Sprintf("%s; %s is always %s", unknownEntityType(s, string(named)), what, alternatives(names)))}
+		message := unknownEntityType(s, string(named))
+		if !strings.HasSuffix(message, "?") {
+			message = fmt.Sprintf("there is no entity type %s: %s is always %s", named, what, alternatives(names))
+		}
+		return writ.Faults{c.located.fault(at, message)}
 	}
 	if parts.is != "" && parts.in && !s.declaredType(parts.uid.Type) {
 		return writ.Faults{c.located.fault(l.entities[0], unknownEntityType(s, string(parts.uid.Type)))}

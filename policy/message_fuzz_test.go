@@ -15,7 +15,7 @@ import (
 // FuzzMessages compiles texts that are nearly policies. Whatever is wrong with
 // them is said somewhere in the text, and in words.
 func FuzzMessages(f *testing.F) {
-	for _, name := range []string{"payments", "github", "files"} {
+	for _, name := range []string{"payments", "github", "files", "closed", "contradictions"} {
 		a, err := txtar.ParseFile(filepath.Join("testdata", "messages", name+".txtar"))
 		if err != nil {
 			f.Fatal(err)

@@ -17,7 +17,8 @@ func nearest(name string, names []string) string {
 	if len(name) > maxNearest {
 		return ""
 	}
-	limit := 1 + utf8.RuneCountInString(name)/4
+	length := utf8.RuneCountInString(name)
+	limit := min(1+length/4, length-1) // something in common
 	best := ""
 	for _, candidate := range names {
 		if candidate != name && strings.EqualFold(candidate, name) {

@@ -31,7 +31,8 @@ func (c *compiler) parse(src Source) {
 		c.faults = append(c.faults, *f)
 		return
 	}
-	if f := checkLimits(src); f == nil {
+	whole := checkLimits(src)
+	if whole == nil {
 		parsed, err := cedar.NewPolicyListFromBytes(src.File, src.Text)
 		if err == nil {
 			for i, p := range parsed {
@@ -43,10 +44,14 @@ func (c *compiler) parse(src Source) {
 			}
 			return
 		}
+		f := parseFault(src, err)
+		whole = &f
 	}
 	c.incomplete = true
 	r := &recovery{compiler: c, src: src, text: bytes.Clone(src.Text)}
-	r.read()
+	if r.read(); r.faults == 0 { // what makes a whole unreadable makes one of its parts so
+		c.faults = append(c.faults, *whole)
+	}
 }
 
 // policyText cuts what follows the policy at the start of text: white space

@@ -63,6 +63,7 @@ func (s *Server) gate(ctx context.Context, method string, call func(context.Cont
 			err = s.recovered(ctx, method, p)
 		}
 	}()
+	ctx = inTrace(ctx)
 	caller, refused := s.admit(ctx, method)
 	if refused != nil {
 		s.refusals.log(ctx, s.log, method, refused.reason)

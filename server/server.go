@@ -34,6 +34,10 @@ const (
 	// lastWord is how long those who watch the health have to hear that it is
 	// over, before their streams end.
 	lastWord = 100 * time.Millisecond
+	// streamWorkers is how many goroutines stay, with the stacks that a
+	// decision needs: a new goroutine's stack is grown and copied several
+	// times on the way. When all are busy, calls get goroutines of their own.
+	streamWorkers = 32
 )
 
 // Config says what a server is made of.
@@ -56,8 +60,9 @@ type Config struct {
 	Reflection bool
 	// Limits are what the server takes on. The zero value has the defaults.
 	Limits Limits
-	// StatsHandler sees every call of both doors, in its trace: package
-	// telemetry makes one. Nil: none.
+	// StatsHandler makes spans of the calls of both doors: package telemetry
+	// has one. Nil: no spans. The trace that a call brings is carried on in
+	// either case.
 	StatsHandler stats.Handler
 	// Log receives what happens; nil: nobody. No argument's value and no
 	// secret is ever in it.
@@ -148,6 +153,7 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.InTapHandle(s.tap),
 		grpc.UnknownServiceHandler(s.unknown),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxRecvMsgSize(s.limits.Message),
 		grpc.MaxHeaderListSize(uint32(s.limits.HeaderList)),
 		grpc.MaxConcurrentStreams(uint32(s.limits.Streams)),

@@ -1,9 +1,9 @@
 // Package telemetry sets OpenTelemetry up for a process that serves calls, and
 // is the only importer of its SDK.
 //
-// The trace of a call that brings a traceparent (W3C Trace Context) is always
-// carried on: to the log lines, through [Handler], and to the audit records.
-// Spans are made only where the environment says where they go:
+// The server carries on the trace of each call that brings a traceparent (W3C
+// Trace Context), to log lines, through [Handler], and to audit records. Spans
+// are made only where the environment says where they go:
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
 //	                            http://HOST:PORT in the clear, https://HOST:PORT over TLS
@@ -51,7 +51,7 @@ type Config struct {
 
 // Tracing makes the spans of a process. Close it.
 type Tracing struct {
-	handler  stats.Handler
+	handler  stats.Handler            // nil with provider
 	provider *sdktrace.TracerProvider // nil: nothing is recorded
 	exporter *exporter                // nil with provider
 }
@@ -68,7 +68,7 @@ func Start(ctx context.Context, cfg Config) (*Tracing, error) {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	if !export {
-		return &Tracing{handler: reader{}}, nil
+		return &Tracing{}, nil
 	}
 	named, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", cfg.Service), attribute.String("service.version", cfg.Version)),
@@ -94,11 +94,8 @@ func Start(ctx context.Context, cfg Config) (*Tracing, error) {
 	return t, nil
 }
 
-// StatsHandler is for grpc.StatsHandler: it puts each call into its trace.
+// StatsHandler makes a span of each call; nil: spans would go nowhere.
 func (t *Tracing) StatsHandler() stats.Handler { return t.handler }
-
-// Exports reports whether spans go anywhere.
-func (t *Tracing) Exports() bool { return t.provider != nil }
 
 // Close exports the spans that have ended, for as long as ctx allows, and
 // makes no more. Call it after the last call has ended.

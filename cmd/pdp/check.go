@@ -10,6 +10,7 @@ import (
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/bundle"
 	"github.com/writ-pdp/writ/decide"
+	"github.com/writ-pdp/writ/mutation"
 )
 
 type checkCmd struct {
@@ -18,12 +19,16 @@ type checkCmd struct {
 	JSON      bool       `help:"Print one JSON object."`
 	Effective bool       `help:"Also print what is in force with every default filled in: servers, contracts, issuers, callers."`
 	Schema    bool       `help:"Also print the Cedar schema that the policies are checked against."`
+	Mutate    bool       `help:"Also change policies and calls, one thing at a time, and say which changes no scenario would notice."`
 }
 
 func (*checkCmd) Help() string {
 	return `Every fault is printed as file:line:column: what is wrong and what to do.
 Then every scenario is decided and held against what it expects.
-The exit code is 1 when anything is wrong.`
+With --mutate, the policies and the allowed calls are changed in one place at a
+time: a change that no scenario notices survives. bundle.yaml may accept some,
+with a reason: accepted_mutants, not_decision_bearing.
+The exit code is 1 when anything is wrong or survives.`
 }
 
 // report is what check found, and its JSON form.
@@ -40,6 +45,8 @@ type report struct {
 	Coverage  *coverage      `json:"coverage,omitempty"`
 	Effective *effectiveView `json:"effective,omitempty"`
 	Schema    string         `json:"schema,omitempty"`
+
+	Mutation *mutation.Report `json:"mutation,omitempty"`
 }
 
 type fault struct {
@@ -80,6 +87,11 @@ func (k *checkCmd) Run(c *console) error {
 	}
 	if b != nil {
 		k.examine(&r, b)
+		if k.Mutate {
+			if err := k.mutate(c, &r, b, files); err != nil {
+				return err
+			}
+		}
 	}
 	if k.JSON {
 		e := json.NewEncoder(c.out)
@@ -144,7 +156,7 @@ func (r *report) print(w io.Writer) {
 		return
 	}
 	verdict := "bundle ok"
-	if !r.OK {
+	if failed > 0 {
 		verdict = "bundle loads, but not as its scenarios say"
 	}
 	scenarios := count(len(r.Scenarios), "scenario") + " passed"
@@ -154,6 +166,9 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s, %s, %s, %s, %s (revision %s)\n", verdict, count(r.Servers, "server"), count(r.Tools, "tool"),
 		count(r.Policies, "policy"), count(r.Entities, "entity"), scenarios, r.Revision)
 	r.Coverage.print(w)
+	if r.Mutation != nil {
+		printMutation(w, r.Mutation)
+	}
 	if r.Effective != nil {
 		fmt.Fprintln(w, "\nin force, with every default filled in:")
 		e := json.NewEncoder(w)

@@ -99,7 +99,7 @@ func (x *BundleFile) GetAcceptedMutants() []*AcceptedMutant {
 // NotDecisionBearing is a field of calls that decides nothing, on purpose.
 type NotDecisionBearing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// arguments.NAME, principal, actors, caller, purpose or intent.
+	// arguments.NAME, principal, actors or purpose.
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
 	// server/tool
 	Tool          string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`

@@ -1,0 +1,113 @@
+// Command cpu measures what a decision costs a server: its CPU time a request,
+// user and system, for a read and for a durable write, over that of a server
+// that does nothing (package emptyhandler). The ratio is what counts: it
+// depends little on the machine, and neither on how fast the client is.
+//
+//	go run ./benchmarks/cpu --ghz PATH --protoset FILE [--json] [--against benchmarks/cpu.json]
+//
+// `make bench-cpu` gives it both tools. It starts three processes of itself,
+// one of each kind, and ghz loads them in turn over loopback, round after
+// round. What a server has used it says itself, before and after (getrusage).
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if len(os.Args) == 3 && os.Args[1] == "serve" {
+		err = serve(kind(os.Args[2]), os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cpu:", err)
+		os.Exit(1)
+	}
+}
+
+// Load says how the servers are loaded.
+type Load struct {
+	Requests    int `json:"requests"`    // to one server in one round
+	Concurrency int `json:"concurrency"` // calls in flight
+	Connections int `json:"connections"`
+	Rounds      int `json:"rounds"`
+}
+
+// timeout bounds one measurement.
+const timeout = 100 * time.Second
+
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	var (
+		f        = flag.NewFlagSet("cpu", flag.ContinueOnError)
+		load     Load
+		ghz      = f.String("ghz", "", "the ghz program; required")
+		protoset = f.String("protoset", "", "file with the API's descriptors, as buf build makes it; required")
+		asJSON   = f.Bool("json", false, "print one JSON object")
+		against  = f.String("against", "", "fail if a ratio is worse by more than a fifth than in this file, an earlier output of --json")
+		attempts = f.Int("attempts", 3, "with --against: measure up to so many times before it is called worse")
+		profile  = f.String("profile", "", "directory for a CPU profile of each server")
+	)
+	f.IntVar(&load.Requests, "requests", 10_000, "requests to one server in one round")
+	f.IntVar(&load.Concurrency, "concurrency", 32, "calls in flight")
+	f.IntVar(&load.Connections, "connections", 4, "connections")
+	f.IntVar(&load.Rounds, "rounds", 5, "rounds")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if *ghz == "" || *protoset == "" || f.NArg() > 0 {
+		return errors.New("--ghz and --protoset are required, and nothing else is")
+	}
+	if load.Requests < 1 || load.Rounds < 1 || load.Connections < 1 || load.Concurrency < load.Connections {
+		return errors.New("requests, rounds and connections are at least 1, and concurrency at least connections")
+	}
+	var committed *Result
+	if *against == "" {
+		*attempts = 1
+	} else {
+		var err error
+		if committed, err = readResult(*against); err != nil {
+			return err
+		}
+	}
+	var worse error
+	for attempt := range *attempts {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		result, err := measure(ctx, bench{load: load, ghz: *ghz, protoset: *protoset, profile: *profile, progress: progress})
+		cancel()
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			e := json.NewEncoder(out)
+			e.SetIndent("", "  ")
+			err = e.Encode(result)
+		} else {
+			err = result.print(out)
+		}
+		if err != nil || committed == nil {
+			return err
+		}
+		if worse = result.worseThan(committed); worse == nil {
+			fmt.Fprintf(progress, "no ratio is worse than in %s by more than %.0f %%\n", *against, tolerance*100)
+			return nil
+		}
+		fmt.Fprintf(progress, "attempt %d of %d: %v\n", attempt+1, *attempts, worse)
+	}
+	return worse
+}

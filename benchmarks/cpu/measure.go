@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
+	"github.com/writ-pdp/writ/server"
+)
+
+// bench is one measurement to be made.
+type bench struct {
+	load          Load
+	ghz, protoset string
+	profile       string // directory; empty: none
+	progress      io.Writer
+}
+
+// kinds are the servers, in the order of a round.
+var kinds = [...]kind{empty, read, write}
+
+// measure starts the servers and loads them in turn.
+func measure(ctx context.Context, b bench) (_ *Result, err error) {
+	dir, err := os.MkdirTemp("", "writ-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := calls(dir); err != nil {
+		return nil, err
+	}
+	subjects := map[kind]*subject{}
+	for _, k := range kinds {
+		s, err := b.start(ctx, k, dir)
+		if err != nil {
+			return nil, fmt.Errorf("the server %s: %w", k, err)
+		}
+		defer func() {
+			if stopped := s.stop(); stopped != nil {
+				err = errors.Join(err, fmt.Errorf("the server %s: %w", k, stopped))
+			}
+		}()
+		subjects[k] = s
+	}
+	result := newResult(b.load, []Round{{1, 1, 1}}) // for the load average before
+	average := result.Average
+	warm := max(b.load.Concurrency, b.load.Requests/4)
+	for _, k := range kinds {
+		if err := b.fire(ctx, subjects[k], warm); err != nil {
+			return nil, err
+		}
+	}
+	var rounds []Round
+	for n := range b.load.Rounds {
+		var r Round
+		for _, k := range kinds {
+			used, err := b.cost(ctx, subjects[k])
+			if err != nil {
+				return nil, err
+			}
+			switch us := float64(used.Nanoseconds()) / float64(b.load.Requests) / 1e3; k {
+			case empty:
+				r.Empty = us
+			case read:
+				r.Read = us
+			case write:
+				r.Write = us
+			}
+		}
+		rounds = append(rounds, r)
+		fmt.Fprintf(b.progress, "round %d of %d\n", n+1, b.load.Rounds)
+	}
+	for _, k := range []kind{read, write} {
+		if err := subjects[k].allowed(warm + b.load.Rounds*b.load.Requests); err != nil {
+			return nil, err
+		}
+	}
+	result = newResult(b.load, rounds)
+	result.Average = average
+	return result, nil
+}
+
+// calls writes what ghz sends: the read, the write, and both.
+func calls(dir string) error {
+	b, err := lab()
+	if err != nil {
+		return err
+	}
+	var both []json.RawMessage
+	for _, k := range []kind{read, write} {
+		p, err := scenario(b, k)
+		if err != nil {
+			return err
+		}
+		message, err := server.ProposalToProto(p)
+		if err != nil {
+			return err
+		}
+		data, err := protojson.Marshal(&writv1.DecideRequest{Proposal: message})
+		if err != nil {
+			return err
+		}
+		both = append(both, data)
+		if err := os.WriteFile(callFile(dir, k), data, 0o600); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(both)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(callFile(dir, empty), data, 0o600)
+}
+
+func callFile(dir string, k kind) string { return filepath.Join(dir, string(k)+".json") }
+
+// subject is a server under measurement: a process of this program.
+type subject struct {
+	kind     kind
+	dir      string
+	process  *exec.Cmd
+	in       io.Closer
+	ask      io.Writer
+	lines    *bufio.Reader
+	errs     bytes.Buffer
+	address  string
+	metadata string // file
+}
+
+func (b bench) start(ctx context.Context, k kind, dir string) (*subject, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{kind: k, dir: filepath.Join(dir, string(k)), metadata: filepath.Join(dir, string(k)+"-metadata.json")}
+	s.process = exec.CommandContext(ctx, self, "serve", string(k))
+	s.process.Env = append(os.Environ(), dataVariable+"="+s.dir)
+	if b.profile != "" {
+		s.process.Env = append(s.process.Env, profileVariable+"="+filepath.Join(b.profile, string(k)+".pprof"))
+	}
+	s.process.Stderr = &s.errs
+	in, err := s.process.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.in, s.ask, s.lines = in, in, bufio.NewReader(out)
+	if err := s.process.Start(); err != nil {
+		return nil, err
+	}
+	var r ready
+	if err := s.hear(&r); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	s.address = r.Address
+	secret := "none"
+	if r.Credentials != "" {
+		if secret, err = server.ReadSecret(r.Credentials, server.HostFile); err != nil {
+			return nil, errors.Join(err, s.stop())
+		}
+	}
+	data, err := json.Marshal(map[string]string{"authorization": "Bearer " + secret})
+	if err == nil {
+		err = os.WriteFile(s.metadata, data, 0o600)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+func (s *subject) hear(v any) error {
+	line, err := s.lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(line, v)
+}
+
+// used asks what the process has used so far.
+func (s *subject) used() (time.Duration, error) {
+	if _, err := io.WriteString(s.ask, "\n"); err != nil {
+		return 0, err
+	}
+	var u usage
+	err := s.hear(&u)
+	return u.CPU, err
+}
+
+func (s *subject) stop() error {
+	err := errors.Join(s.in.Close(), s.process.Wait())
+	if s.errs.Len() > 0 {
+		err = errors.Join(err, fmt.Errorf("it said: %s", s.errs.String()))
+	}
+	return err
+}
+
+// allowed makes sure that the log has exactly so many ALLOWs and nothing else:
+// what was measured is what was meant.
+func (s *subject) allowed(want int) error {
+	f, err := os.Open(filepath.Join(s.dir, "log", "decisions.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines, allowed := 0, 0
+	scanner := bufio.NewScanner(f)
+	for scanner.Scan() {
+		lines++
+		if bytes.Contains(scanner.Bytes(), []byte(`"outcome":"ALLOW","code":"ALLOW"`)) {
+			allowed++
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return err
+	}
+	if lines != want || allowed != want {
+		return fmt.Errorf("the server %s was sent %d calls and recorded %d answers, %d of them ALLOW", s.kind, want, lines, allowed)
+	}
+	return nil
+}
+
+// cost loads a server once, and returns what that cost it.
+func (b bench) cost(ctx context.Context, s *subject) (time.Duration, error) {
+	before, err := s.used()
+	if err != nil {
+		return 0, err
+	}
+	if err := b.fire(ctx, s, b.load.Requests); err != nil {
+		return 0, err
+	}
+	after, err := s.used()
+	return after - before, err
+}
+
+// fire sends n calls to a server. All of them must be answered.
+func (b bench) fire(ctx context.Context, s *subject, n int) error {
+	report := s.metadata + ".report"
+	command := exec.CommandContext(ctx, b.ghz, "--insecure", "--protoset", b.protoset, "--call", "writ.v1.DecisionService.Decide",
+		"--data-file", callFile(filepath.Dir(s.dir), s.kind), "--metadata-file", s.metadata,
+		"--total", strconv.Itoa(n), "--concurrency", strconv.Itoa(b.load.Concurrency), "--connections", strconv.Itoa(b.load.Connections),
+		"--timeout", "5s", "--format", "json", "--output", report, s.address)
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("ghz: %w: %s", err, out)
+	}
+	data, err := os.ReadFile(report)
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Count  int            `json:"count"`
+		Status map[string]int `json:"statusCodeDistribution"`
+		Errors map[string]int `json:"errorDistribution"`
+	}
+	if err := json.Unmarshal(data, &said); err != nil {
+		return fmt.Errorf("ghz: its report: %w", err)
+	}
+	if said.Count != n || said.Status["OK"] != n {
+		return fmt.Errorf("ghz: of %d calls %d ended, %v: %v", n, said.Count, said.Status, said.Errors)
+	}
+	return nil
+}
