@@ -21,7 +21,7 @@ func lint(in lintInput) writ.Faults {
 // lints reports what the validator accepts.
 func (c *checker) lints() writ.Faults {
 	spelling := c.scopeSpelling()
-	out := slices.Concat(spelling, c.scopeBounds(), c.positiveGuards())
+	out := slices.Concat(spelling, c.scopeBounds(), c.targetlessCalls(), c.positiveGuards())
 	explained, wrong := map[*expr]bool{}, map[*expr]bool{} // in which a lint is reported, and anything
 	mark := func(in map[*expr]bool, e *expr) {
 		for ; e != nil; e = c.parents[e] {

@@ -154,7 +154,10 @@ func (c *checker) positiveGuards() writ.Faults {
 			continue
 		}
 		reported = append(reported, path)
-		name := "`" + strings.Join(path[1:], ".") + "`"
+		name := "`" + path[0] + "`"
+		if len(path) > 1 {
+			name = "`" + strings.Join(path[1:], ".") + "`"
+		}
 		where := ""
 		if tools := toolsOf(found); len(tools) < len(c.allTools()) {
 			where = fmt.Sprintf(" in %d of %d tools (%s)", len(tools), len(c.allTools()), c.someTools(tools))
@@ -176,7 +179,7 @@ func (c *checker) argumentGuards() []*expr {
 			visit(arg)
 		}
 		if _, ok := e.node.(ast.NodeTypeHas); ok {
-			if path := contextPath(e); len(path) > 1 && (path[0] == "arguments" || path[0] == "element") {
+			if path := contextPath(e); askable(path) {
 				out = append(out, e)
 			}
 		}
@@ -185,6 +188,18 @@ func (c *checker) argumentGuards() []*expr {
 		visit(condition.body)
 	}
 	return out
+}
+
+// askable reports whether a path below context leads to what a caller can
+// leave out: an argument, or what the proposal says of intent and token.
+func askable(path []string) bool {
+	switch {
+	case len(path) > 1:
+		return path[0] == "arguments" || path[0] == "element"
+	case len(path) == 1:
+		return path[0] == "intent" || path[0] == "purpose" || path[0] == "token"
+	}
+	return false
 }
 
 // settledByTypes returns what the types leave possible of e in the environment
