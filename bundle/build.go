@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -162,6 +163,10 @@ func (b *builder) faultAt(d *document, field, message string) {
 	b.faults = append(b.faults, writ.Fault{File: d.file, Line: n.Line, Column: n.Column, Field: field, Message: message})
 }
 
+// zoneName are names that mean the same on every machine: not Local, nor the
+// aliases and variants that some systems keep beside the IANA names.
+var zoneName = regexp.MustCompile(`^(UTC|[A-Z][A-Za-z_]+(/[A-Za-z0-9_+-]+)+)$`)
+
 // readBundle reads bundle.yaml.
 func (b *builder) readBundle() {
 	b.zone = time.UTC
@@ -175,7 +180,7 @@ func (b *builder) readBundle() {
 		b.readMutants(d, &file)
 		if name := file.GetTimeZone(); name != "" {
 			zone, err := time.LoadLocation(name)
-			if err != nil || name == "Local" { // Local differs from machine to machine
+			if err != nil || !zoneName.MatchString(name) {
 				d.add(d.at("time_zone"), "time_zone", fmt.Sprintf("there is no time zone %q: write an IANA name such as Europe/London", name))
 			} else {
 				b.zone = zone

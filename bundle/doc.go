@@ -14,7 +14,7 @@
 //	callers.yaml           who may speak to the decision point
 //	revocations.yaml       what no longer counts
 //	scenarios/**.yaml      calls and the answers that they must get
-//	bundle.yaml            name and time_zone
+//	bundle.yaml            name and time_zone, and what mutation tests may leave
 //
 // Only a server and a policy are needed. README.md, LICENSE files and hidden
 // files are left alone; any other file is a fault, since a misspelt name must

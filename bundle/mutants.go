@@ -118,9 +118,6 @@ func (b *builder) ceremony() {
 			if c.IntentRequired {
 				warn(".intent", "a call needs the user's intent")
 			}
-			if c.Postconditions != nil {
-				warn(".postconditions", "the effect is verified, and there is none")
-			}
 			if c.DecideAt == "server" {
 				warn(".decide_at", "the server decides by itself, and there is nothing to decide")
 			}

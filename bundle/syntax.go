@@ -149,17 +149,43 @@ func (s *syntaxSearch) find(line int) (at int, found bool) {
 	if low > 0 {
 		start = ends[low-1] + 1
 	}
-	if ends[low]-start > 1000 {
-		return 0, false // no line that people write
+	if !s.sound(start) {
+		// Already the line's beginning breaks it: what is wrong is the line before.
+		s.sound(max(start-1, 0))
+		return start, s.budget > 0
 	}
-	for at := ends[low]; at >= start; at-- {
-		if utf8.RuneStart(s.data[min(at, len(s.data)-1)]) && s.sound(at) {
-			return at, s.budget > 0
+	at = s.lastSound(start, ends[low])
+	s.sound(at)
+	return at, s.budget > 0
+}
+
+// lastSound returns the end of the longest sound beginning that ends in a
+// line, of which the one at sound is sound and the one at unsound isn't. In the
+// middle of an escape or of an indicator there may seem to be none: so it also
+// looks a few characters on.
+func (s *syntaxSearch) lastSound(sound, unsound int) int {
+	const ahead = 6
+	end := unsound
+	for {
+		middle := (sound + unsound) / 2
+		for middle > sound && !utf8.RuneStart(s.data[middle]) {
+			middle--
+		}
+		if middle == sound {
+			break
+		}
+		if s.sound(middle) {
+			sound = middle
+		} else {
+			unsound = middle
 		}
 	}
-	// Already the line's beginning breaks it: what is wrong is the line before.
-	s.sound(max(start-1, 0))
-	return start, s.budget > 0
+	for at := min(sound+ahead, end-1); at > sound; at-- {
+		if utf8.RuneStart(s.data[at]) && s.sound(at) {
+			return s.lastSound(at, end)
+		}
+	}
+	return sound
 }
 
 // sound reports whether the text's beginning can be continued to a document.

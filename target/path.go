@@ -48,7 +48,7 @@ type PathOptions struct {
 // control characters (Unicode Cc), percent-encoded ".", "/", "\" and NUL,
 // invalid UTF-8, an empty text, a relative path without a base, and a
 // relative path that starts with "~", which many servers take for a home
-// directory.
+// directory, or like a URL, a drive or a variable.
 func NewPath(text string, o PathOptions) (Path, error) {
 	if text == "" {
 		return Path{}, errors.New("the path is empty: give an absolute path")
@@ -78,6 +78,9 @@ func NewPath(text string, o PathOptions) (Path, error) {
 		}
 		if text[0] == '~' {
 			return Path{}, errors.New("the path starts with ~, which a server may take for a home directory: give an absolute path")
+		}
+		if first, _, _ := strings.Cut(text, "/"); strings.ContainsRune(first, ':') || first != "" && strings.ContainsRune("$%", rune(first[0])) {
+			return Path{}, errors.New("the path starts like a URL, a drive or a variable, which a server may follow: give an absolute path")
 		}
 		base, err := NewPath(o.Base, PathOptions{Fold: o.Fold})
 		if err != nil {
