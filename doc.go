@@ -87,8 +87,8 @@
 //
 // canon reads and digests JSON. definition, target, contract, entities,
 // revocation and policy each hold one noun and its rules. bundle turns files
-// into a snapshot. decide is pure: one control, one file. pdp adds the clock
-// and the log and is the only maker of an answer. server speaks gRPC. A new
-// code is one line in codes.go, one control in decide and one case in
-// decide/testdata.
+// into a snapshot, and mutation tests bundles. decide is pure: one control, one
+// file. pdp adds the clock and the log and is the only maker of an answer.
+// server speaks gRPC. A new code is one line in codes.go, one control in decide
+// and one case in decide/testdata.
 package writ

@@ -71,6 +71,11 @@ var walls = []struct {
 		[]string{module + "/server", module + "/decide", module + "/pdp", module + "/gen/writ/v1", "google.golang.org/grpc"},
 		"the bundle's door is writ.bundle.v1 alone",
 	},
+	{
+		[]string{"mutation"},
+		[]string{module + "/decide", module + "/server", module + "/pdp", module + "/gen/writ/v1", "google.golang.org/grpc"},
+		"mutation tests know no decider: whoever runs them gives one",
+	},
 }
 
 // onlyFor lists packages that nobody else may import directly.

@@ -39,7 +39,7 @@ type neighbour struct {
 }
 
 // proposed is a case to add.
-type proposed struct{ file, text string }
+type proposed struct{ file, name, text string }
 
 // propose finds, for each survivor, a neighbour of some scenario that the
 // policies as they are and the mutant answer differently; nil: none was found.
@@ -67,11 +67,11 @@ func (r *runner) propose(survivors []*trial) []*proposed {
 			d := n.Run(world, r.Clock, decide)
 			switch {
 			case d.Code != n.original.Code:
-				out[i] = &proposed{n.file, n.write()}
+				out[i] = &proposed{n.file, n.Name, n.write()}
 				return
 			case out[i] == nil && t.of.Effect == types.Forbid && mentions(n.original.Policies, t.of.ID) && !mentions(d.Policies, t.of.ID):
 				// Only the determining policies differ: a case can name them.
-				out[i] = &proposed{n.file, n.writeNaming(t.of.ID)}
+				out[i] = &proposed{n.file, n.Name, n.writeNaming(t.of.ID)}
 			}
 		}
 	})
@@ -461,6 +461,9 @@ func (r *runner) choices() *choices {
 	seen := map[string]bool{}
 	for i := range r.cases {
 		c := &r.cases[i]
+		if c.baseline.Principal != "" {
+			people[c.baseline.Principal] = true
+		}
 		tool := c.Proposal.Server.ID + "/" + c.Proposal.Tool
 		var list []string
 		for _, who := range c.Approvers {

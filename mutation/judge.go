@@ -16,9 +16,8 @@ import (
 // trial is one policy mutant and what became of it.
 type trial struct {
 	policyMutant
-	set    *policy.Set // nil: invalid
-	fate   Fate
-	killer int // index of the first scenario that noticed
+	set  *policy.Set // nil: invalid
+	fate Fate
 }
 
 // policyMutants lists the mutants of every policy that is in force.
@@ -38,12 +37,12 @@ func (r *runner) policyMutants() ([]*trial, error) {
 		return out
 	}
 	for _, p := range r.world.Policies.Policies() {
-		mutants, err := mutantsOf(p, ids)
+		mutants, err := mutantsOf(p, p.AboutApproval(), ids)
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range mutants {
-			out = append(out, &trial{policyMutant: m, killer: -1})
+			out = append(out, &trial{policyMutant: m})
 		}
 	}
 	return out, nil
@@ -74,14 +73,17 @@ func (r *runner) try(changer *policy.Changer, t *trial) {
 	}
 	world := r.in(t.set)
 	decide := r.Decide(world)
-	for i := range r.cases {
-		c := &r.cases[i]
-		if !r.concerns(t.set, &c.baseline) {
-			continue
-		}
-		if c.Expect.Check(c.Run(world, r.Clock, decide)) != "" {
-			t.fate, t.killer = Killed, i
-			return
+	// Those whose answer rests on the policy are the likeliest to notice.
+	for _, named := range [...]bool{true, false} {
+		for i := range r.cases {
+			c := &r.cases[i]
+			if mentions(c.baseline.Policies, t.of.ID) != named || !r.concerns(t.set, &c.baseline) {
+				continue
+			}
+			if c.Expect.Check(c.Run(world, r.Clock, decide)) != "" {
+				t.fate = Killed
+				return
+			}
 		}
 	}
 	t.fate = Survived
@@ -126,7 +128,7 @@ func (r *runner) equivalent(t *trial) bool {
 	}
 	switch {
 	case strings.HasPrefix(t.name, "action widened: "), strings.HasPrefix(t.name, "action dropped: "):
-		return slices.Equal(r.world.Policies.Covers(t.of), t.set.Covers(now))
+		return slices.Equal(r.mattering(r.world.Policies.Covers(t.of)), r.mattering(t.set.Covers(now)))
 	case strings.HasPrefix(t.name, "principal widened: "):
 		was, to, _ := strings.Cut(strings.TrimPrefix(t.name, "principal widened: "), " → ")
 		typ, ok := strings.CutPrefix(was, "principal is ")
@@ -141,6 +143,28 @@ func (r *runner) equivalent(t *trial) bool {
 		return true
 	}
 	return false
+}
+
+// mattering leaves out, of actions, the approvals that no review asks for.
+func (r *runner) mattering(actions []types.EntityUID) []types.EntityUID {
+	return slices.DeleteFunc(actions, func(uid types.EntityUID) bool {
+		id, approval := strings.CutPrefix(string(uid.ID), "approve:")
+		return approval && !r.reviewed[id]
+	})
+}
+
+// reviews finds the tools whose calls some review can stop.
+func (r *runner) reviews() {
+	r.reviewed = map[string]bool{}
+	for _, p := range r.world.Policies.Policies() {
+		if p.Review == 0 {
+			continue
+		}
+		for _, uid := range r.world.Policies.Covers(p) {
+			tool, _, _ := strings.Cut(string(uid.ID), "#")
+			r.reviewed[tool] = true
+		}
+	}
 }
 
 // judgePolicies counts the trials, and looks closer at those that survived.
@@ -180,7 +204,7 @@ func (r *runner) judgePolicies(report *Report, trials []*trial) {
 		list[i] = Survivor{File: t.of.File, Line: t.of.Line, Policy: t.of.ID, Mutation: t.name}
 		r.explain(&list[i], t, fires[t.of.ID])
 		if c := cases[i]; c != nil {
-			list[i].Case, list[i].CaseFile = c.text, c.file
+			list[i].Case, list[i].CaseFile, list[i].CaseName = c.text, c.file, c.name
 		}
 	}
 	order(list)

@@ -102,6 +102,7 @@ type Survivor struct {
 	// Case is a scenario that would notice, as YAML to add to CaseFile.
 	Case     string `json:"case,omitempty"`
 	CaseFile string `json:"case_file,omitempty"`
+	CaseName string `json:"case_name,omitempty"`
 }
 
 // Errors for bundles that can't be mutated.
@@ -117,12 +118,17 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, ErrNoScenarios
 	}
 	r := &runner{Options: o, ctx: ctx, world: o.Bundle.Snapshot, decide: o.Decide(o.Bundle.Snapshot)}
-	if faults := r.baseline(); len(faults) > 0 {
+	faults := r.baseline()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(faults) > 0 {
 		return &Report{Survivors: []Survivor{}, Faults: faults}, nil
 	}
 	if !slices.ContainsFunc(r.cases, func(c baseCase) bool { return c.Expect.Code == writ.CodeAllow }) {
 		return nil, ErrNoAllowed
 	}
+	r.reviews()
 	policies, err := r.policyMutants()
 	if err != nil {
 		return nil, err
@@ -152,8 +158,10 @@ type runner struct {
 	world  *snapshot.Snapshot
 	decide bundle.Decider
 	cases  []baseCase
-	done   atomic.Int64
-	total  int
+	// reviewed holds the tools, S/T, whose calls some review can stop.
+	reviewed map[string]bool
+	done     atomic.Int64
+	total    int
 }
 
 // baseCase is a scenario and the answer that it gets from the bundle as it is.

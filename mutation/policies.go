@@ -28,12 +28,13 @@ const mutatedCode = "MUTANT"
 
 // mutantsOf lists the mutants of one policy, each text once, in the order in
 // which the policy reads.
-func mutantsOf(p *policy.Policy, ids func(types.EntityType) []string) ([]policyMutant, error) {
+// Approving says that it is about approving, not about calls.
+func mutantsOf(p *policy.Policy, approving bool, ids func(types.EntityType) []string) ([]policyMutant, error) {
 	original, err := parse(p.Text)
 	if err != nil {
 		return nil, err
 	}
-	g := &policyMutator{of: p, ids: ids, original: original, text: write(original), seen: map[string]bool{}, names: map[string]int{}}
+	g := &policyMutator{of: p, approving: approving, ids: ids, original: original, text: write(original), seen: map[string]bool{}, names: map[string]int{}}
 	again, err := parse(g.text)
 	if err != nil || !bytes.Equal(write(again), g.text) {
 		return nil, fmt.Errorf("policy %s can't be written as it was read", p.ID)
@@ -43,13 +44,14 @@ func mutantsOf(p *policy.Policy, ids func(types.EntityType) []string) ([]policyM
 }
 
 type policyMutator struct {
-	of       *policy.Policy
-	ids      func(types.EntityType) []string
-	original *ast.Policy
-	text     []byte // of original, as every mutant is written
-	seen     map[string]bool
-	names    map[string]int
-	out      []policyMutant
+	of        *policy.Policy
+	approving bool
+	ids       func(types.EntityType) []string
+	original  *ast.Policy
+	text      []byte // of original, as every mutant is written
+	seen      map[string]bool
+	names     map[string]int
+	out       []policyMutant
 }
 
 // add notes a mutant. A text that is there already is not a further mutant.
@@ -116,14 +118,14 @@ func (g *policyMutator) review() {
 		p.Annotations = slices.Clone(p.Annotations)
 		for i, a := range p.Annotations {
 			if string(a.Key) == drop {
-				p.Annotations[i] = ast.AnnotationType{Key: types.Ident(key), Value: types.String(value)}
+				p.Annotations[i] = ast.AnnotationType{Key: types.AnnotationKey(key), Value: types.String(value)}
 			}
 		}
 		g.add(name, &p)
 	}
 	n := g.of.Review
 	switch {
-	case g.of.Effect == types.Permit || g.of.AboutApproval():
+	case g.of.Effect == types.Permit || g.approving:
 		return
 	case n == 0:
 		set(`@code → @review("1")`, "code", "review", "1")

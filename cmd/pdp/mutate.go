@@ -53,10 +53,14 @@ func printMutation(w io.Writer, m *mutation.Report) {
 	}
 	printCounts(w, "proposals", m.Proposals)
 	printCounts(w, "policies", m.Policies)
+	printed := map[string]bool{}
 	for _, s := range m.Survivors {
 		if s.Policy != "" {
 			fmt.Fprintf(w, "%s:%d %s: %s\n   %s\n", s.File, s.Line, s.Policy, s.Mutation, s.Why)
-			if s.Case != "" {
+			if printed[s.Case] {
+				fmt.Fprintf(w, "   The case would notice that is printed above: %s\n", s.CaseName)
+			} else if s.Case != "" {
+				printed[s.Case] = true
 				fmt.Fprintf(w, "   A case that would notice, if this is what you mean (%s):\n   %s\n", s.CaseFile, s.Case)
 			}
 			continue
