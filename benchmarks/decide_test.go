@@ -4,6 +4,8 @@ package benchmarks
 
 import (
 	"fmt"
+	"maps"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -212,4 +214,59 @@ func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
 		build(b, files)
 	}
+}
+
+// BenchmarkEntities is the same payment in a bundle of 10 to 1,000,000
+// suppliers, each in one of a hundred groups. It also says what loading them
+// costs: seconds, and bytes of heap an entity.
+func BenchmarkEntities(b *testing.B) {
+	for _, n := range []int{10, 1_000, 100_000, 1_000_000} {
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		files := suppliers(n)
+		begun := time.Now()
+		world := build(b, files)
+		took := time.Since(begun)
+		files = nil
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		caller, p := payment(world)
+		if d := decide.Decide(world, caller, p, now, nil); d.Code != writ.CodeAllow {
+			b.Fatalf("%s: %s", d.Code, d.Explanation)
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				decide.Decide(world, caller, p, now, nil)
+			}
+			b.ReportMetric(took.Seconds(), "load-s")
+			b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/float64(n), "B/entity")
+		})
+	}
+}
+
+// suppliers is the payment bundle with n more suppliers.
+func suppliers(n int) map[string]string {
+	files := maps.Clone(paymentFiles)
+	files["schema.cedarschema"] = `entity Supplier in [Group] = { status: String, limit_gbp: decimal };`
+	var b strings.Builder
+	b.WriteByte('[')
+	for i := range 100 {
+		fmt.Fprintf(&b, `{"uid":{"type":"Group","id":"suppliers-%d"},"attrs":{},"parents":[]},`, i)
+	}
+	part := 0
+	for i := range n {
+		fmt.Fprintf(&b, `{"uid":{"type":"Supplier","id":"S-%d"},"attrs":{"status":"active","limit_gbp":{"__extn":{"fn":"decimal","arg":"%d.0"}}},"parents":[{"type":"Group","id":"suppliers-%d"}]}`, i, i%1000, i%100)
+		if i == n-1 || i%200_000 == 199_999 {
+			b.WriteByte(']')
+			files[fmt.Sprintf("entities/suppliers-%d.json", part)] = b.String()
+			part++
+			b.Reset()
+			b.WriteByte('[')
+		} else {
+			b.WriteByte(',')
+		}
+	}
+	return files
 }
