@@ -89,6 +89,6 @@
 // revocation and policy each hold one noun and its rules. bundle turns files
 // into a snapshot, and mutation tests bundles. decide is pure: one control, one
 // file. pdp adds the clock and the log and is the only maker of an answer.
-// server speaks gRPC. A new code is one line in codes.go, one control in decide
-// and one case in decide/testdata.
+// server speaks gRPC, and JSON over HTTP. A new code is one line in codes.go,
+// one control in decide and one case in decide/testdata.
 package writ

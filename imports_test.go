@@ -84,8 +84,8 @@ var onlyFor = []struct {
 	for_ []string
 	why  string
 }{
-	{module + "/decide", []string{"pdp", "cmd/pdp", "benchmarks"}, "only pdp makes answers; the command decides locally and gives no authority"},
-	{module + "/gen/writ/v1", []string{"server", "cmd/pdp", "benchmarks", "pdptest"}, "one door for the wire"},
+	{module + "/decide", []string{"pdp", "cmd/pdp", "benchmarks", "benchmarks/cpu"}, "only pdp makes answers; the command decides locally and gives no authority"},
+	{module + "/gen/writ/v1", []string{"server", "cmd/pdp", "benchmarks", "benchmarks/cpu", "benchmarks/emptyhandler", "pdptest"}, "one door for the wire"},
 	{module + "/gen/writ/bundle/v1", []string{"bundle"}, "one door for files"},
 	{"go.opentelemetry.io/otel/sdk/trace", []string{"telemetry"}, "one place says where spans go"},
 	{"buf.build/go/protoyaml", []string{"bundle"}, "files that people write are read in one place"},

@@ -6,10 +6,10 @@
 //
 //   - A durable record is on the disk (fsync) before Append returns. Records
 //     that arrive together share one fsync.
-//   - Any other record is accepted by the queue before Append returns. The
-//     queue is ordered: once a later durable record is on the disk, so is it.
-//     A crash of the process or the machine may lose what came after the last
-//     durable record.
+//   - Any other record is accepted by the queue before Append returns, and is
+//     written about a millisecond later. The queue is ordered: once a later
+//     durable record is on the disk, so is it. A crash of the process or the
+//     machine may lose what came after the last durable record.
 //   - A full queue makes callers wait, until their context ends.
 //   - After the first failure to write nothing is accepted any more: what the
 //     disk holds is unknown then, and only [Open] finds out.

@@ -5,11 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // maxQueue bounds what waits to be written, in bytes of records; the largest
 // record fits. While one batch is written, another of this size can gather.
 const maxQueue = 2 * maxRecord
+
+// Records that nobody waits for gather for up to linger, or until they have
+// enough bytes: to wake the writer and to write a line costs several times
+// what the line itself does.
+const (
+	linger = time.Millisecond
+	enough = 256 << 10
+)
 
 // Log is the open log of one directory. It is safe for concurrent use. The
 // zero Log is not usable: see [Open].
@@ -25,6 +34,7 @@ type Log struct {
 	mu      sync.Mutex    // guards the fields below
 	queue   []*entry      // accepted and not yet taken by the writer, in order
 	queued  int           // bytes in queue
+	urgent  bool          // the writer must not let the queue gather any longer
 	room    chan struct{} // closed, and replaced, when a waiting caller should look again
 	closing bool          // nothing more is accepted
 	err     error         // the first failure to write; nothing more is accepted
@@ -74,7 +84,7 @@ func (l *Log) Append(ctx context.Context, r Record, durable bool) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	e := &entry{body: r.appendBody(make([]byte, 0, 1024))}
+	e := &entry{body: r.appendBody(make([]byte, 0, usualRecord))}
 	if len(e.body) > maxRecord {
 		return fmt.Errorf("audit: a record of %d bytes: at most %d can be written", len(e.body), maxRecord)
 	}
@@ -113,12 +123,19 @@ func (l *Log) enqueue(ctx context.Context, e *entry) error {
 		case l.queued+len(e.body) <= maxQueue:
 			l.queue = append(l.queue, e)
 			l.queued += len(e.body)
+			wake := l.hurry(e.confirm != nil || l.queued >= enough) || len(l.queue) == 1
 			l.mu.Unlock()
-			l.wake()
+			if wake {
+				l.wake()
+			}
 			return nil
 		}
 		room := l.room
+		wake := l.hurry(true)
 		l.mu.Unlock()
+		if wake {
+			l.wake()
+		}
 		select {
 		case <-room:
 		case <-ctx.Done():
@@ -147,6 +164,16 @@ func (l *Log) Close() error {
 	return l.closeErr
 }
 
+// hurry makes the queue urgent, if it is to be, and reports whether the writer
+// must be woken for that. The caller holds mu.
+func (l *Log) hurry(urgent bool) bool {
+	if !urgent || l.urgent {
+		return false
+	}
+	l.urgent = true
+	return true
+}
+
 // wake makes the writer look at the queue.
 func (l *Log) wake() {
 	select {
@@ -164,20 +191,34 @@ func (l *Log) makeRoom() {
 // take waits for work and returns all of it; nothing when the log is closing
 // and the queue is empty.
 func (l *Log) take() []*entry {
+	var gathering *time.Timer
+	gathered := false
 	for {
 		l.mu.Lock()
-		if batch := l.queue; len(batch) > 0 {
-			l.queue, l.queued = nil, 0
+		batch, closing := l.queue, l.closing
+		if len(batch) > 0 && (l.urgent || closing || gathered) {
+			l.queue, l.queued, l.urgent = nil, 0, false
 			l.makeRoom()
 			l.mu.Unlock()
 			return batch
 		}
-		closing := l.closing
 		l.mu.Unlock()
-		if closing {
+		switch {
+		case len(batch) > 0:
+			if gathering == nil {
+				gathering = time.NewTimer(linger)
+				defer gathering.Stop()
+			}
+			select {
+			case <-l.work:
+			case <-gathering.C:
+				gathered = true
+			}
+		case closing:
 			return nil
+		default:
+			<-l.work
 		}
-		<-l.work
 	}
 }
 

@@ -106,6 +106,57 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
+// Records that nobody waits for gather, but not for long, and not where
+// somebody waits.
+func TestGathering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var written []int // lines of each write; guarded by mu
+		f := &faulty{}
+		f.onWrite = func(b []byte) (bool, int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			written = append(written, strings.Count(string(b), "\n"))
+			return false, 0, nil
+		}
+		l := openFaulty(t, t.TempDir(), f)
+		add := func(n int) {
+			for i := range n {
+				mustAppend(t, l, decision(fmt.Sprint(i)), false)
+			}
+			synctest.Wait()
+		}
+		want := func(lines ...int) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(written, lines) {
+				t.Fatalf("wrote %v, want %v", written, lines)
+			}
+		}
+		add(20)
+		want()
+		time.Sleep(time.Millisecond / 2)
+		add(20)
+		want()
+		time.Sleep(time.Millisecond / 2)
+		synctest.Wait()
+		want(40)
+		add(3)
+		mustAppend(t, l, decision("durable"), true)
+		want(40, 4)
+		add(1)
+		big := decision("big")
+		big.Explanation = strings.Repeat("x", 256<<10)
+		mustAppend(t, l, big, false)
+		synctest.Wait()
+		want(40, 4, 2)
+		add(5)
+		mustClose(t, l)
+		want(40, 4, 2, 5)
+	})
+}
+
 // A durable record is confirmed after it was written and synced, never before;
 // others cost no fsync, but go before a later durable one.
 func TestDurable(t *testing.T) {

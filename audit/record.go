@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,6 +28,9 @@ const (
 // maxRecord bounds one line, in bytes. The longest that a proposal within its
 // own bounds can cause has 256 resources, each a path of 4096 bytes.
 const maxRecord = 2 << 20
+
+// usualRecord is what most records fit in.
+const usualRecord = 1536
 
 // Record is one line of the log. Each field is the member that it names in
 // lower case and underscores (RequestID is request_id); what is empty is left
@@ -149,7 +153,7 @@ func appendName(b []byte, name string) []byte {
 func appendString(b []byte, s string) []byte {
 	start := len(b)
 	b = canon.AppendString(b, strings.ToValidUTF8(s, "\uFFFD"))
-	if !strings.ContainsFunc(string(b[start:]), unprintable) {
+	if isASCII(b[start:]) || !bytes.ContainsFunc(b[start:], unprintable) {
 		return b
 	}
 	text := string(b[start:])
@@ -166,6 +170,16 @@ func appendString(b []byte, s string) []byte {
 		}
 	}
 	return b
+}
+
+// isASCII reports whether there is nothing in b that could be unprintable.
+func isASCII(b []byte) bool {
+	for _, c := range b {
+		if c > unicode.MaxASCII {
+			return false
+		}
+	}
+	return true
 }
 
 // unprintable is true of what a terminal may obey or hide: controls, and

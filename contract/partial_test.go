@@ -30,9 +30,9 @@ func TestPartial(t *testing.T) {
 		{"the method's argument may be unread", contract.Review{Effect: "read", Methods: map[string]contract.Method{"a": {Effect: "pure"}}, Partial: true}, nil, []string{"tools.t"}},
 		{"a resource line that may be the tool's", contract.Review{Effect: "read", Opaque: []string{"free"}},
 			func(d *contract.Declaration) {
-				d.Resources = []contract.Resource{{Entity: "A", Partial: true}, {Entity: "B", ID: "{n}"}}
+				d.Resources = []contract.Resource{{Entity: "A", ID: "{gone}", Partial: true}, {Entity: "B", ID: "{n}"}}
 			},
-			[]string{"resources[0]", "resources[0].id"}},
+			[]string{"resources[0]"}},
 		{"a resource line of no kind", contract.Review{Effect: "read", Opaque: []string{"free"}},
 			func(d *contract.Declaration) { d.Resources = []contract.Resource{{Fold: "x", Partial: true}} },
 			[]string{"resources[0]", "resources[0]"}},

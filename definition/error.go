@@ -18,7 +18,8 @@ type Error struct {
 	// Pointer is the JSON Pointer (RFC 6901) of the value at fault in the
 	// text, or of one that holds it; "" is the whole text.
 	Pointer string
-	// Reason is what is wrong there and what to do, without values.
+	// Reason is what is wrong there and what to do, without values: where the
+	// text is not JSON, it may show the character or the bare word at fault.
 	Reason string
 	// Cause is a [*canon.Error] with the same Offset and Pointer, if the text
 	// cannot be read in exactly one way, else nil.

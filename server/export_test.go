@@ -51,3 +51,6 @@ func EveryReason() []Reason {
 
 // StatusOf returns what travels for a reason.
 func StatusOf(r Reason) error { return refuse(r, "why").GRPCStatus().Err() }
+
+// UnmarshalJSON is the strict reader of JSON.
+func UnmarshalJSON(data []byte, m proto.Message) error { return unmarshalJSON(data, m) }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"connectrpc.com/vanguard"
@@ -21,14 +22,17 @@ const (
 	// answerTimeout is how long it may take, after the call's own deadline, to
 	// take the answer.
 	answerTimeout = 10 * time.Second
+	// lastAnswer is how long the last answers have to leave, once all calls
+	// have ended.
+	lastAnswer = time.Second
 )
 
 // httpDoor offers the API's unary methods as JSON over HTTP, and says whether
 // the process is up and the server ready. What it lets in becomes a gRPC call:
 // vanguard puts the request's body into a frame, and a gRPC server of the
 // door's own runs the same gated methods as the other one. That server is the
-// door's own because it reads JSON, and because it must stop after the HTTP
-// server has: grpc-go cuts off calls of ServeHTTP when it stops.
+// door's own because it reads JSON, and because it must stop after its last
+// call has ended: grpc-go cuts off the calls of ServeHTTP when it stops.
 //
 // JSON is read by that server's codec, behind the gate, not by vanguard:
 // vanguard would read it before anyone knows who calls, and when it meets a
@@ -40,6 +44,10 @@ type httpDoor struct {
 	grpc    *grpc.Server
 	unary   map[string]bool // the methods offered, by path; written before New returns
 	handler http.Handler    // vanguard; set before New returns
+
+	mu      sync.Mutex
+	drained bool           // guarded by mu: no call is taken any more
+	calls   sync.WaitGroup // in flight; added to under mu, while not drained
 }
 
 // newHTTPDoor makes a door without methods. config is nil for plain text.
@@ -115,10 +123,34 @@ func (d *httpDoor) serve(listener net.Listener) error {
 	return d.http.Serve(listener)
 }
 
-// drain returns when all calls have ended. New ones are not taken.
+// enter counts one more call, unless the door drains.
+func (d *httpDoor) enter() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.drained {
+		return false
+	}
+	d.calls.Add(1)
+	return true
+}
+
+// drain returns when all calls have ended. New ones are refused; whoever asks
+// whether the server is ready still gets an answer.
 func (d *httpDoor) drain() {
-	_ = d.http.Shutdown(context.Background()) // it fails only in closing the listener
-	d.grpc.GracefulStop()                     // calls whose clients have gone
+	d.mu.Lock()
+	d.drained = true
+	d.mu.Unlock()
+	d.calls.Wait()
+	d.grpc.GracefulStop() // calls whose clients have gone
+}
+
+// close closes listener and connections. Answers have a moment to leave.
+func (d *httpDoor) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastAnswer)
+	defer cancel()
+	if d.http.Shutdown(ctx) != nil {
+		_ = d.http.Close() // who has asked nothing yet
+	}
 }
 
 // stop cuts off what is in flight. A drain that goes on returns when it has
@@ -162,9 +194,11 @@ func (d *httpDoor) route(a *answer, r *http.Request) (int, *refusal) {
 			refused = d.server.notReady()
 		}
 		return d.probe(a, r, `{"status":"ready"}`, refused)
-	case d.unary[path] && d.server.draining.Load():
-		return http.StatusServiceUnavailable, d.server.notReady()
 	case d.unary[path]:
+		if !d.enter() {
+			return http.StatusServiceUnavailable, d.server.notReady()
+		}
+		defer d.calls.Done()
 		return d.call(a, r, path)
 	}
 	return http.StatusNotFound, refuse(ReasonMethodUnknown, "there is no such method here")

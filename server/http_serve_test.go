@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func TestHTTPGuard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(_, _ string) (net.Conn, error) { return conn, nil }}}
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}}
 		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+host+"/healthz", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -208,6 +209,8 @@ func TestHTTPGracefulDrain(t *testing.T) {
 	for name, stop := range map[string]func(*house){"context": func(h *house) { h.stop() }, "Close": func(h *house) { go h.Close() }} {
 		t.Run(name, func(t *testing.T) {
 			release := make(chan struct{})
+			let := sync.OnceFunc(func() { close(release) })
+			defer let()
 			d := &decider{do: func(context.Context) (pdp.Answer, error) { <-release; return pdp.Answer{}, nil }}
 			h := open(t, d, nil)
 			answered := make(chan reply, 1)
@@ -226,14 +229,16 @@ func TestHTTPGracefulDrain(t *testing.T) {
 			probe, probeIn := rawHTTP(t, h.web, "G")
 			time.Sleep(50 * time.Millisecond)
 			stop(h)
-			for { // no new connections
-				conn, err := net.Dial("tcp", h.web)
-				if err != nil {
+			for until := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // new connections hear it too
+				_, in := rawHTTP(t, h.web, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+				if readReply(t, in).status == http.StatusServiceUnavailable {
 					break
 				}
-				conn.Close()
-				time.Sleep(time.Millisecond)
+				if time.Now().After(until) {
+					t.Fatal("readyz stays ready")
+				}
 			}
+			h.post(t, h.host, decideMethod, body(`{}`)).wantRefused(t, http.StatusServiceUnavailable, "unavailable", server.ReasonNotReady)
 			io.WriteString(probe, "ET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			info := readReply(t, probeIn)
 			info.wantRefused(t, http.StatusServiceUnavailable, "unavailable", server.ReasonNotReady)
@@ -249,7 +254,7 @@ func TestHTTPGracefulDrain(t *testing.T) {
 				t.Fatalf("the call ended with %d %s", r.status, r.body)
 			case <-time.After(50 * time.Millisecond):
 			}
-			close(release)
+			let()
 			if r := <-answered; r.status != http.StatusOK {
 				t.Errorf("the call in flight: %d %s", r.status, r.body)
 			}

@@ -1,14 +1,10 @@
 package server_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -28,127 +23,6 @@ import (
 	"github.com/writ-pdp/writ/pdp"
 	"github.com/writ-pdp/writ/server"
 )
-
-// reply is what came back over HTTP.
-type reply struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-// post sends a body to a method, with a secret unless it is empty; headers are
-// further pairs, which win. A Host is set as the request's.
-func (h *house) post(t testing.TB, secret, path string, body io.Reader, headers ...string) reply {
-	t.Helper()
-	r, err := h.tryPost(t.Context(), secret, path, body, headers...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func (h *house) tryPost(ctx context.Context, secret, path string, body io.Reader, headers ...string) (reply, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+h.web+path, body)
-	if err != nil {
-		return reply{}, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if secret != "" {
-		req.Header.Set("Authorization", "Bearer "+secret)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header[headers[i]] = append(req.Header[headers[i]], headers[i+1])
-	}
-	return do(&http.Client{Transport: h.transport}, req)
-}
-
-func do(client *http.Client, req *http.Request) (reply, error) {
-	resp, err := client.Do(req)
-	if err != nil {
-		return reply{}, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	return reply{resp.StatusCode, resp.Header, data}, err
-}
-
-// decideJSON asks over HTTP as the host.
-func (h *house) decideJSON(t testing.TB, p *writv1.Proposal) (*writv1.DecideResponse, reply) {
-	t.Helper()
-	body, err := protojson.Marshal(&writv1.DecideRequest{Proposal: p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := h.post(t, h.host, decideMethod, bytes.NewReader(body))
-	out := &writv1.DecideResponse{}
-	if r.status == http.StatusOK {
-		if err := protojson.Unmarshal(r.body, out); err != nil {
-			t.Fatalf("the answer is no DecideResponse: %v: %s", err, r.body)
-		}
-	}
-	return out, r
-}
-
-// aliveJSON fails the test unless both doors still answer.
-func (h *house) aliveJSON(t testing.TB) {
-	t.Helper()
-	r, raw := h.decideJSON(t, &writv1.Proposal{RequestId: "still there"})
-	if raw.status != http.StatusOK || r.GetDecision().GetOutcome() != writv1.Outcome_OUTCOME_DENY {
-		t.Fatalf("the server no longer answers: %d %s", raw.status, raw.body)
-	}
-}
-
-// wantRefused checks an error over HTTP: status, media type, the code of the
-// Connect protocol, and the one ErrorInfo, in both of its forms.
-func (r reply) wantRefused(t testing.TB, httpStatus int, code string, reason server.Reason) *errdetails.ErrorInfo {
-	t.Helper()
-	var e struct {
-		Code, Message string
-		Details       []struct {
-			Type, Value string
-			Debug       json.RawMessage
-		}
-	}
-	strict := json.NewDecoder(bytes.NewReader(r.body))
-	strict.DisallowUnknownFields()
-	if err := strict.Decode(&e); err != nil || r.header.Get("Content-Type") != "application/json" {
-		t.Fatalf("%d is no error in JSON: %v: %v: %s", r.status, err, r.header, r.body)
-	}
-	if r.status != httpStatus || e.Code != code || e.Message == "" || len(e.Details) != 1 || e.Details[0].Type != "google.rpc.ErrorInfo" {
-		t.Fatalf("got %d %s, want %d %s %s", r.status, r.body, httpStatus, code, reason)
-	}
-	info, debug := &errdetails.ErrorInfo{}, &errdetails.ErrorInfo{}
-	value, err := base64.RawStdEncoding.DecodeString(e.Details[0].Value)
-	if err == nil {
-		err = proto.Unmarshal(value, info)
-	}
-	if err == nil {
-		err = protojson.Unmarshal(e.Details[0].Debug, debug)
-	}
-	if err != nil || !proto.Equal(info, debug) {
-		t.Fatalf("the two forms of the detail differ (%v): %s", err, r.body)
-	}
-	if info.GetReason() != string(reason) || info.GetDomain() != "writ.dev" {
-		t.Fatalf("got reason %s, want %s: %s", info.GetReason(), reason, r.body)
-	}
-	r.wantHeader(t)
-	return info
-}
-
-// wantHeader checks what no answer may lack or have.
-func (r reply) wantHeader(t testing.TB) {
-	t.Helper()
-	for name := range r.header {
-		if strings.HasPrefix(name, "Access-Control-") || strings.HasPrefix(name, "Grpc-") || strings.HasPrefix(name, "Trailer") || name == "Server" {
-			t.Errorf("the answer has the header %s", name)
-		}
-	}
-	if r.header.Get("Cache-Control") != "no-store" || r.header.Get("X-Content-Type-Options") != "nosniff" || r.header.Get("Date") == "" {
-		t.Errorf("the answer's header is %v", r.header)
-	}
-}
-
-func body(text string) io.Reader { return strings.NewReader(text) }
 
 func TestHTTPDecide(t *testing.T) {
 	wantNoLeak(t)
@@ -390,114 +264,6 @@ func TestHTTPRequestsThatAreNone(t *testing.T) {
 	h.aliveJSON(t)
 }
 
-func TestHTTPMessageSize(t *testing.T) {
-	d := &decider{}
-	h := open(t, d, nil)
-	sized := func(n int) string {
-		text := `{"proposal":{"argumentsJson":""}}`
-		return text[:len(text)-3] + strings.Repeat(" ", n-len(text)) + text[len(text)-3:]
-	}
-	unsized := func(text string) io.Reader { return io.MultiReader(body(text)) } // no declared length
-	for _, text := range []io.Reader{body(sized(512 << 10)), unsized(sized(512 << 10))} {
-		if r := h.post(t, h.host, decideMethod, text); r.status != http.StatusOK {
-			t.Errorf("512 KiB: %d %s", r.status, r.body)
-		}
-	}
-	for _, text := range []io.Reader{body(sized(512<<10 + 1)), unsized(sized(512<<10 + 1)), body(sized(4 << 20)), unsized(sized(4 << 20))} {
-		h.post(t, h.host, decideMethod, text).wantRefused(t, http.StatusRequestEntityTooLarge, "resource_exhausted", server.ReasonMessageTooLarge)
-	}
-	if n := len(d.questions()); n != 2 {
-		t.Errorf("asked %d times, want twice", n)
-	}
-	h.aliveJSON(t)
-}
-
-// rawHTTP sends text as it is and returns the connection.
-func rawHTTP(t testing.TB, address, text string) (net.Conn, *bufio.Reader) {
-	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(15 * time.Second))
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
-	return conn, bufio.NewReader(conn)
-}
-
-// readReply reads one response.
-func readReply(t testing.TB, r *bufio.Reader) reply {
-	t.Helper()
-	resp, err := http.ReadResponse(r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply{resp.StatusCode, resp.Header, data}
-}
-
-func (h *house) requestHead(secret string, headers ...string) string {
-	return "POST " + decideMethod + " HTTP/1.1\r\nHost: " + h.web + "\r\nContent-Type: application/json\r\nAuthorization: Bearer " + secret + "\r\n" +
-		strings.Join(append(headers, ""), "\r\n") + "\r\n"
-}
-
-// A body that is too large is refused before it is sent, or soon after.
-func TestHTTPBodiesAreNotReadForNothing(t *testing.T) {
-	d := &decider{}
-	h := open(t, d, nil)
-	t.Run("declared", func(t *testing.T) {
-		_, in := rawHTTP(t, h.web, h.requestHead(h.host, "Content-Length: 1000000000000"))
-		readReply(t, in).wantRefused(t, http.StatusRequestEntityTooLarge, "resource_exhausted", server.ReasonMessageTooLarge)
-	})
-	t.Run("endless", func(t *testing.T) {
-		conn, in := rawHTTP(t, h.web, h.requestHead(h.host, "Transfer-Encoding: chunked"))
-		var sent atomic.Int64
-		go func() {
-			chunk := "10000\r\n" + strings.Repeat(" ", 1<<16) + "\r\n"
-			for {
-				n, err := io.WriteString(conn, chunk)
-				sent.Add(int64(n))
-				if err != nil {
-					return
-				}
-			}
-		}()
-		readReply(t, in).wantRefused(t, http.StatusRequestEntityTooLarge, "resource_exhausted", server.ReasonMessageTooLarge)
-		time.Sleep(700 * time.Millisecond) // net/http closes half a second later
-		if n := sent.Load(); n > 16<<20 {  // what the kernel's buffers take
-			t.Errorf("%d bytes were taken", n)
-		}
-	})
-	t.Run("a stranger's", func(t *testing.T) {
-		conn, in := rawHTTP(t, h.web, h.requestHead("invented", "Content-Length: 100000"))
-		conn.SetDeadline(time.Now().Add(2 * time.Second))
-		readReply(t, in).wantRefused(t, http.StatusUnauthorized, "unauthenticated", server.ReasonUnauthenticated)
-	})
-	t.Run("expected", func(t *testing.T) {
-		for _, secret := range []string{"invented", h.host} {
-			conn, in := rawHTTP(t, h.web, h.requestHead(secret, "Content-Length: 2", "Expect: 100-continue"))
-			line, err := in.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			if asked := strings.HasPrefix(line, "HTTP/1.1 100 "); asked != (secret == h.host) {
-				t.Errorf("%q", line)
-			}
-			conn.Close()
-		}
-	})
-	if n := len(d.questions()); n != 0 {
-		t.Errorf("asked %d times", n)
-	}
-	h.aliveJSON(t)
-}
-
 // One caller has one quota, whichever door it takes.
 func TestHTTPQuotasAreShared(t *testing.T) {
 	t.Run("rate", func(t *testing.T) {
@@ -541,81 +307,6 @@ func TestHTTPQuotasAreShared(t *testing.T) {
 		flying.Wait()
 		h.aliveJSON(t)
 	})
-}
-
-func TestHTTPDeadlines(t *testing.T) {
-	wantNoLeak(t)
-	until := func(ctx context.Context) (pdp.Answer, error) {
-		<-ctx.Done()
-		return pdp.Answer{}, ctx.Err()
-	}
-	d := &decider{do: until}
-	h := open(t, d, func(c *server.Config) { c.Limits.Deadline, c.Limits.InFlight = 100*time.Millisecond, 1 })
-	late := func(r reply) {
-		t.Helper()
-		r.wantRefused(t, http.StatusGatewayTimeout, "deadline_exceeded", server.ReasonDeadlineExceeded)
-	}
-	late(h.post(t, h.host, decideMethod, body(`{}`)))
-	late(h.post(t, h.host, decideMethod, body(`{}`), "Connect-Timeout-Ms", "9999999999"))
-	late(h.post(t, h.host, decideMethod, body(`{}`), "Connect-Timeout-Ms", "20"))
-	for _, q := range d.questions() {
-		if q.deadline <= 0 || q.deadline > 100*time.Millisecond {
-			t.Errorf("decided with %v left", q.deadline)
-		}
-	}
-	if q := d.questions(); len(q) != 3 || q[2].deadline > 20*time.Millisecond {
-		t.Errorf("asked %+v", q)
-	}
-	late(h.post(t, h.host, decideMethod, body(`{}`), "Connect-Timeout-Ms", "0"))
-	// Someone who never finishes a body.
-	for _, framing := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
-		conn, in := rawHTTP(t, h.web, h.requestHead(h.host, framing)+"5\r\n{\"pro")
-		begun := time.Now()
-		late(readReply(t, in))
-		if took := time.Since(begun); took > 3*time.Second {
-			t.Errorf("%s: it took %v", framing, took)
-		}
-		if _, err := in.ReadByte(); err != io.EOF {
-			t.Errorf("the connection stays open: %v", err)
-		}
-		conn.Close()
-	}
-	if n := len(d.questions()); n != 3 {
-		t.Errorf("decided %d times, want 3", n)
-	}
-	late(h.post(t, h.host, decideMethod, body(`{}`))) // the one place in flight is free again
-}
-
-// A client that goes away takes its call with it.
-func TestHTTPClientsThatGo(t *testing.T) {
-	wantNoLeak(t)
-	ended := make(chan error, 1)
-	d := &decider{do: func(ctx context.Context) (pdp.Answer, error) {
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return pdp.Answer{}, ctx.Err()
-	}}
-	h := open(t, d, func(c *server.Config) { c.Limits.Deadline = time.Minute })
-	conn, _ := rawHTTP(t, h.web, h.requestHead(h.host, "Content-Length: 2")+"{}")
-	for len(d.questions()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	conn.Close()
-	if err := <-ended; err != context.Canceled {
-		t.Errorf("the call ended with %v", err)
-	}
-	// In the middle of a body: nothing is decided.
-	for _, framing := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
-		conn, in := rawHTTP(t, h.web, h.requestHead(h.host, framing)+"5\r\n{\"pro")
-		conn.(*net.TCPConn).CloseWrite()
-		readReply(t, in).wantRefused(t, http.StatusBadRequest, "invalid_argument", server.ReasonMalformedRequest)
-	}
-	if n := len(d.questions()); n != 1 {
-		t.Errorf("decided %d times, want once", n)
-	}
-	if strings.Contains(h.log.String(), "ERROR") {
-		t.Errorf("a client's fault is logged as the server's: %s", h.log)
-	}
 }
 
 func TestHTTPPanicsAndErrorsTellNothing(t *testing.T) {
@@ -724,4 +415,34 @@ func TestHTTPHealth(t *testing.T) {
 	if err != nil || check.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 		t.Errorf("gRPC says %v, %v", check, err)
 	}
+}
+
+// BenchmarkDecideJSON is BenchmarkDecide over HTTP.
+func BenchmarkDecideJSON(b *testing.B) {
+	loaded, _, cfg := world(b, "../examples/hello")
+	h := openTCP(b, nil, func(c *server.Config) {
+		c.Decider, c.LocalHost, c.LocalOperator = cfg.Decider, cfg.LocalHost, cfg.LocalOperator
+		c.Limits.Rate, c.Limits.Burst = 1<<20, 1<<20
+		c.Log = nil
+	})
+	h.transport.MaxIdleConnsPerHost = 1024
+	s := loaded.Scenarios[0].At(time.Now())
+	p, err := server.ProposalToProto(&s.Proposal)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req, err := protojson.Marshal(&writv1.DecideRequest{Proposal: p})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r, err := h.tryPost(b.Context(), h.host, decideMethod, bytes.NewReader(req))
+			if err != nil || !strings.Contains(string(r.body), `"code":"`+string(s.Expect.Code)+`"`) {
+				b.Errorf("got %v, %d %s", err, r.status, r.body)
+				return
+			}
+		}
+	})
 }

@@ -14,7 +14,7 @@ type Limits struct {
 	Message     int // bytes of one request message; 512 KiB
 	HeaderList  int // bytes of one call's header list (RFC 9113, section 6.5.2); 16 KiB
 	Streams     int // calls at once on one connection; 128
-	Connections int // connections at once; more wait to be accepted; 1024
+	Connections int // connections at once on each listener; more wait to be accepted; 1024
 
 	Rate     int // calls a second of one caller, on average; 5000
 	Burst    int // calls of one caller at one instant; 1000

@@ -315,6 +315,7 @@ func (s *Server) drain() error {
 		doors.Go(s.grpc.GracefulStop)
 		doors.Go(s.http.drain)
 		doors.Wait()
+		s.http.close()
 	}()
 	limit := time.NewTimer(s.limits.Drain)
 	defer limit.Stop()

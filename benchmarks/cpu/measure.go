@@ -43,9 +43,9 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 	}
 	subjects := map[kind]*subject{}
 	for _, k := range kinds {
-		s, err := b.start(ctx, k, dir)
-		if err != nil {
-			return nil, fmt.Errorf("the server %s: %w", k, err)
+		s, failed := b.start(ctx, k, dir)
+		if failed != nil {
+			return nil, fmt.Errorf("the server %s: %w", k, failed)
 		}
 		defer func() {
 			if stopped := s.stop(); stopped != nil {

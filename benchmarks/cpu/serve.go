@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/pprof"
 	"time"
 
@@ -57,8 +58,14 @@ type usage struct {
 	CPU time.Duration `json:"cpu_ns"` // user and system, since the start
 }
 
+// heapFloor is what `pdp serve` gives the collector to count as live; so do
+// all kinds here.
+const heapFloor = 32 << 20
+
 // serve is a server's process. It ends with its standard input.
 func serve(k kind, in io.Reader, out io.Writer) (err error) {
+	floor := make([]byte, heapFloor)
+	defer runtime.KeepAlive(floor)
 	if file := os.Getenv(profileVariable); file != "" {
 		f, err := os.Create(file)
 		if err != nil {
@@ -180,7 +187,7 @@ func startWrit(b *bundle.Bundle) (_ ready, stop func() error, err error) {
 	if err != nil {
 		return ready{}, nil, err
 	}
-	logger := slog.New(telemetry.Handler(slog.NewJSONHandler(os.Stderr, nil)))
+	logger := slog.New(telemetry.Handler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	tracing, err := telemetry.Start(context.Background(), telemetry.Config{Service: "pdp", Traced: server.Offers, Log: logger})
 	if err != nil {
 		return ready{}, nil, err

@@ -2,21 +2,53 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// parseReady reads the line that serve prints when it is ready.
-func parseReady(data []byte) (addr, credentials string, ok bool) {
-	var ready struct{ Event, GRPC, Revision, Credentials string }
-	if json.Unmarshal(data, &ready) != nil || ready.Event != "ready" {
-		return "", "", false
+// readyLine is what serve prints when it is ready.
+type readyLine struct{ Event, GRPC, HTTP, Revision, Credentials string }
+
+func parseReady(data []byte) (line readyLine, ok bool) {
+	return line, json.Unmarshal(data, &line) == nil && line.Event == "ready"
+}
+
+// request sends one request to the HTTP address of the server that serve
+// started: request STATUS METHOD PATH [FILE], the file as JSON with the host's
+// credential. The answer goes to the file stdout.txt.
+func request(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 || len(args) > 4 {
+		ts.Fatalf("usage: request STATUS METHOD PATH [FILE]")
 	}
-	return ready.GRPC, ready.Credentials, true
+	var body io.Reader
+	if len(args) == 4 {
+		body = strings.NewReader(ts.ReadFile(args[3]))
+	}
+	req, err := http.NewRequest(args[1], "http://"+ts.Getenv("HTTP")+args[2], body)
+	ts.Check(err)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(filepath.Join(ts.Getenv("CREDENTIALS"), "host"))))
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	resp, err := client.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs("stdout.txt"), data, 0o600))
+	if fmt.Sprint(resp.StatusCode) != args[0] {
+		ts.Fatalf("status %d, want %s\n%s", resp.StatusCode, args[0], data)
+	}
 }
 
 // exitsAs runs a command and holds its exit code: exitsas CODE pdp ARGS….

@@ -36,12 +36,13 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve":   serve,
 			"exitsas": exitsAs,
+			"request": request,
 		},
 	})
 }
 
-// serve starts `pdp serve ARGS…` on a free port, waits until it is ready, and
-// sets ADDR to its address and CREDENTIALS to its credentials. It is
+// serve starts `pdp serve ARGS…` on free ports, waits until it is ready, and
+// sets ADDR and HTTP to its addresses and CREDENTIALS to its credentials. It is
 // interrupted at the end of the script, and must then end well.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
@@ -54,7 +55,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	// The command that testscript put on the script's PATH is this program.
 	path, err := exec.LookPath(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "pdp"))
 	ts.Check(err)
-	cmd := exec.CommandContext(ctx, path, append([]string{"serve", "--grpc-addr", "127.0.0.1:0"}, args...)...)
+	cmd := exec.CommandContext(ctx, path, append([]string{"serve", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, args...)...)
 	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "XDG_STATE_HOME=" + ts.Getenv("XDG_STATE_HOME"), "PATH=" + ts.Getenv("PATH")}
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Stdout = out
@@ -77,9 +78,10 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	for {
 		data, err := os.ReadFile(ready)
 		ts.Check(err)
-		if addr, credentials, ok := parseReady(data); ok {
-			ts.Setenv("ADDR", addr)
-			ts.Setenv("CREDENTIALS", credentials)
+		if line, ok := parseReady(data); ok {
+			ts.Setenv("ADDR", line.GRPC)
+			ts.Setenv("HTTP", line.HTTP)
+			ts.Setenv("CREDENTIALS", line.Credentials)
 			return
 		}
 		if ctx.Err() != nil || cmd.ProcessState != nil {
