@@ -166,6 +166,10 @@ func without(t *testing.T, files []bundle.File, p *policy.Policy) *snapshot.Snap
 		if strings.HasPrefix(f.Name, "scenarios/") {
 			continue
 		}
+		if f.Name == "bundle.yaml" {
+			// It names policies, too, at its end.
+			f.Data, _, _ = bytes.Cut(f.Data, []byte("accepted_mutants:"))
+		}
 		if f.Name == p.File {
 			if bytes.Count(f.Data, p.Text) != 1 {
 				t.Fatalf("%s: %s doesn't hold its text once", p.ID, p.File)

@@ -37,7 +37,7 @@ const (
 	// streamWorkers is how many goroutines stay, with the stacks that a
 	// decision needs: a new goroutine's stack is grown and copied several
 	// times on the way. When all are busy, calls get goroutines of their own.
-	streamWorkers = 32
+	streamWorkers = 64
 )
 
 // Config says what a server is made of.

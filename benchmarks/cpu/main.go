@@ -64,8 +64,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		profile  = f.String("profile", "", "directory for a CPU profile of each server")
 	)
 	f.IntVar(&load.Requests, "requests", 10_000, "requests to one server in one round")
-	f.IntVar(&load.Concurrency, "concurrency", 32, "calls in flight")
-	f.IntVar(&load.Connections, "connections", 4, "connections")
+	f.IntVar(&load.Concurrency, "concurrency", 50, "calls in flight (50 is what ghz does unasked, on one connection)")
+	f.IntVar(&load.Connections, "connections", 1, "connections")
 	f.IntVar(&load.Rounds, "rounds", 5, "rounds")
 	if err := f.Parse(args); err != nil {
 		return err
