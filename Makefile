@@ -31,6 +31,20 @@ test: ## Run the tests
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
+# Flags of benchmarks/cpu: --json, --rounds 9, --profile DIR.
+CPU_FLAGS ?=
+
+.PHONY: bench-cpu
+bench-cpu: ## Measure a decision's CPU time over that of a server that does nothing
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(BUF) build -o "$$dir/api.binpb"; \
+	go build -o "$$dir/cpu" ./benchmarks/cpu; \
+	"$$dir/cpu" --ghz "$$(go tool -modfile=tools/ghz/go.mod -n ghz)" --protoset "$$dir/api.binpb" $(CPU_FLAGS)
+
+.PHONY: check-cpu
+check-cpu: ## Fail if that has become worse by more than a fifth than benchmarks/cpu.json
+	@$(MAKE) bench-cpu CPU_FLAGS="--against benchmarks/cpu.json"
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	@for package in $$(go list ./...); do \

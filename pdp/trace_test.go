@@ -24,7 +24,7 @@ func recorder() (*tracetest.SpanRecorder, trace.Tracer) {
 func said(list []attribute.KeyValue) map[string]string {
 	out := map[string]string{}
 	for _, a := range list {
-		out[string(a.Key)] = a.Value.Emit()
+		out[string(a.Key)] = a.Value.String()
 	}
 	return out
 }
