@@ -105,7 +105,7 @@ func TestSyntaxIsQuick(t *testing.T) {
 		files["bundle.yaml"] = []byte(text)
 		start := time.Now()
 		_, faults := bundle.Build(list(files))
-		if took := time.Since(start); took > 8*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: took %v", name, took)
 		} else {
 			t.Logf("%s: %v: %.150v", name, took, faults)

@@ -13,7 +13,7 @@ import (
 
 // soon is far above what a refused call takes here (some milliseconds), and far
 // below what it takes without a budget (seconds to centuries).
-const soon = 900 * time.Millisecond
+const soon = 30 * time.Second
 
 // nested returns {"x":{"x":...}} with depth members.
 func nested(depth int, leaf string) string {

@@ -52,7 +52,7 @@ func FuzzArguments(f *testing.F) {
 			start := time.Now()
 			failure := c.Validate(a)
 			targets, outside := c.Targets(a)
-			if took := time.Since(start); took > 10*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Fatalf("contract %d took %v", i, took)
 			}
 			if again := c.Validate(a); fmt.Sprint(again) != fmt.Sprint(failure) {
@@ -160,7 +160,7 @@ func FuzzSchema(f *testing.F) {
 				c.Validate(args(t, a))
 			}
 		}
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Fatalf("%s took %v", data, took)
 		}
 	})

@@ -287,7 +287,7 @@ func FuzzCompile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		start := time.Now()
 		set, faults := policy.Compile(s, everything{}, []policy.Source{file("p.cedar", text)})
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("took %v", took)
 		}
 		if (set == nil) != (len(faults.Errors()) > 0) {

@@ -237,7 +237,7 @@ func digest(t *testing.T, text []byte) {
 			checkPlaces(t, l, text[start:end])
 		}
 	}
-	if d := time.Since(begin); d > 5*time.Second {
+	if d := time.Since(begin); d > time.Minute {
 		t.Errorf("%v for %q", d, clip(text))
 	}
 }
@@ -317,7 +317,7 @@ func FuzzSchemaLimits(f *testing.F) {
 				t.Errorf("%q: accepted, but %v", text, err)
 			}
 		}
-		if d := time.Since(begin); d > 5*time.Second {
+		if d := time.Since(begin); d > time.Minute {
 			t.Errorf("%v for %q", d, clip(text))
 		}
 	})

@@ -77,7 +77,7 @@ func TestRecoveryEnds(t *testing.T) {
 	} {
 		start := time.Now()
 		set, faults := policy.Compile(s, nil, []policy.Source{file("p.cedar", strings.Repeat(c.text, (1<<18)/len(c.text)))})
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%q: took %v", c.text, took)
 		}
 		if set != nil || len(faults) == 0 || len(faults) > c.most {

@@ -231,7 +231,7 @@ func TestSchemaFaults(t *testing.T) {
 					t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 				}
 			}
-			if took := time.Since(start); took > 2*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("took %v", took)
 			}
 		})

@@ -34,23 +34,28 @@ func (s *Server) withDeadline(ctx context.Context, method string) (context.Conte
 	return context.WithTimeout(ctx, s.limits.Deadline)
 }
 
-// callerKey is the context key of the *writ.Caller.
-type callerKey struct{}
+// admittedKey is the context key of an *admitted.
+type admittedKey struct{}
+
+// admitted is what the gate says of a call that it lets in.
+type admitted struct {
+	caller *writ.Caller
+	quota  *quota
+}
 
 // callerOf returns who makes the call. Only the gate says so.
 func callerOf(ctx context.Context) *writ.Caller {
-	c, _ := ctx.Value(callerKey{}).(*writ.Caller)
-	return c
+	if a, ok := ctx.Value(admittedKey{}).(*admitted); ok {
+		return a.caller
+	}
+	return nil
 }
-
-// quotaKey is the context key of the caller's *quota.
-type quotaKey struct{}
 
 // charge takes n more calls from the caller's rate: a batch costs what its
 // items would.
 func charge(ctx context.Context, n int) {
-	if q, ok := ctx.Value(quotaKey{}).(*quota); ok {
-		q.charge(n)
+	if a, ok := ctx.Value(admittedKey{}).(*admitted); ok {
+		a.quota.charge(n)
 	}
 }
 
@@ -80,7 +85,7 @@ func (s *Server) gate(ctx context.Context, method string, call func(context.Cont
 	}
 	defer quota.leave(long)
 	begun := time.Now()
-	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, caller), quotaKey{}, quota)
+	ctx = context.WithValue(ctx, admittedKey{}, &admitted{caller, quota})
 	err = s.run(ctx, long, call)
 	if err != nil {
 		err = s.asRefusal(ctx, method, err)

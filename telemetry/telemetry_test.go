@@ -176,7 +176,7 @@ func TestNoCollector(t *testing.T) {
 	if err := tracing.Close(ctx); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took > 3*time.Second {
+	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 	if n := strings.Count(log.String(), "spans could not be exported"); n != 1 {
@@ -200,7 +200,7 @@ func TestCloseHasADeadline(t *testing.T) {
 	if err := tracing.Close(ctx); err == nil {
 		t.Error("all is well")
 	}
-	if took := time.Since(begun); took > 2*time.Second {
+	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }
