@@ -59,7 +59,7 @@ e2e: ## Run what needs more than Go: the differential against the Python lab
 	@packages=$$(grep -rl --include='*_test.go' '^//go:build e2e' . | xargs -r dirname | sort -u); \
 	if [ -z "$$packages" ]; then echo "no test has the build tag e2e"; exit 1; fi; \
 	echo "== end to end: go test -tags e2e" $$packages; \
-	go test -count=1 -tags e2e $$packages
+	go test -count=1 -tags e2e -v $$packages
 
 # What CI runs, in the order of how soon it fails.
 .PHONY: check
