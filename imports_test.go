@@ -88,6 +88,8 @@ var onlyFor = []struct {
 	{module + "/gen/writ/v1", []string{"server", "cmd/pdp", "benchmarks", "benchmarks/cpu", "benchmarks/emptyhandler", "pdptest"}, "one door for the wire"},
 	{module + "/gen/writ/bundle/v1", []string{"bundle"}, "one door for files"},
 	{"go.opentelemetry.io/otel/sdk/trace", []string{"telemetry"}, "one place says where spans go"},
+	{"connectrpc.com/vanguard", []string{"server"}, "JSON comes in by one door"},
+	{"go.opentelemetry.io/otel/sdk/trace", []string{"telemetry"}, "one place sets tracing up"},
 	{"buf.build/go/protoyaml", []string{"bundle"}, "files that people write are read in one place"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", []string{"contract"}, "one place checks schemas"},
 }

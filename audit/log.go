@@ -31,6 +31,8 @@ type Log struct {
 	done     chan struct{}
 	closeErr error
 
+	bodies sync.Pool // of *[]byte, written and no larger than usual
+
 	mu      sync.Mutex    // guards the fields below
 	queue   []*entry      // accepted and not yet taken by the writer, in order
 	queued  int           // bytes in queue
@@ -84,7 +86,7 @@ func (l *Log) Append(ctx context.Context, r Record, durable bool) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	e := &entry{body: r.appendBody(make([]byte, 0, usualRecord))}
+	e := &entry{body: r.appendBody(l.buffer())}
 	if len(e.body) > maxRecord {
 		return fmt.Errorf("audit: a record of %d bytes: at most %d can be written", len(e.body), maxRecord)
 	}
@@ -103,6 +105,14 @@ func (l *Log) Append(ctx context.Context, r Record, durable bool) error {
 	case <-ctx.Done():
 		return fmt.Errorf("audit: the record is not confirmed to be on the disk: %w", context.Cause(ctx))
 	}
+}
+
+// buffer returns an empty body, which the writer has done with.
+func (l *Log) buffer() []byte {
+	if b, ok := l.bodies.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, usualRecord)
 }
 
 // enqueue puts e into the queue, and waits for room if it must.
@@ -236,6 +246,9 @@ func (l *Log) run(w *writer) {
 			err = fmt.Errorf("audit: the record could not be written: %w", err)
 		}
 		for _, e := range batch {
+			if cap(e.body) <= 2*usualRecord {
+				l.bodies.Put(&e.body)
+			}
 			if e.confirm != nil {
 				e.confirm <- err
 			}

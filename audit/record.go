@@ -151,9 +151,12 @@ func appendName(b []byte, name string) []byte {
 // appendString keeps the file JSON and fit to be read at a terminal, whatever
 // the text: what is not printable is escaped.
 func appendString(b []byte, s string) []byte {
+	if plain(s) {
+		return append(append(append(b, '"'), s...), '"')
+	}
 	start := len(b)
 	b = canon.AppendString(b, strings.ToValidUTF8(s, "\uFFFD"))
-	if isASCII(b[start:]) || !bytes.ContainsFunc(b[start:], unprintable) {
+	if !bytes.ContainsFunc(b[start:], unprintable) {
 		return b
 	}
 	text := string(b[start:])
@@ -172,10 +175,11 @@ func appendString(b []byte, s string) []byte {
 	return b
 }
 
-// isASCII reports whether there is nothing in b that could be unprintable.
-func isASCII(b []byte) bool {
-	for _, c := range b {
-		if c > unicode.MaxASCII {
+// plain reports whether s stands for itself in JSON, as nearly all texts do:
+// printable ASCII with nothing to escape.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			return false
 		}
 	}

@@ -174,3 +174,24 @@ func TestHostileText(t *testing.T) {
 	}
 	mustClose(t, mustOpen(t, dir))
 }
+
+// Every ASCII character, alone and among others, reads back as it was.
+func TestASCII(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	var want []string
+	for c := range rune(0x80) {
+		for _, text := range []string{string(c), "a" + string(c) + "b"} {
+			r := decision("d")
+			r.RequestID = text
+			mustAppend(t, l, r, false)
+			want = append(want, text)
+		}
+	}
+	mustClose(t, l)
+	for i, line := range readLog(t, dir) {
+		if line.RequestID != want[i] {
+			t.Errorf("%q is read back as %q", want[i], line.RequestID)
+		}
+	}
+}

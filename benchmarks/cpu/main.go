@@ -63,10 +63,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		attempts = f.Int("attempts", 3, "with --against: measure up to so many times before it is called worse")
 		profile  = f.String("profile", "", "directory for a CPU profile of each server")
 	)
-	f.IntVar(&load.Requests, "requests", 10_000, "requests to one server in one round")
+	f.IntVar(&load.Requests, "requests", 4_000, "requests to one server in one round")
 	f.IntVar(&load.Concurrency, "concurrency", 50, "calls in flight (50 is what ghz does unasked, on one connection)")
 	f.IntVar(&load.Connections, "connections", 1, "connections")
-	f.IntVar(&load.Rounds, "rounds", 5, "rounds")
+	f.IntVar(&load.Rounds, "rounds", 11, "rounds")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	var worse error
 	for attempt := range *attempts {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
-		result, err := measure(ctx, bench{load: load, ghz: *ghz, protoset: *protoset, profile: *profile, progress: progress})
+		result, err := measure(ctx, bench{load: load, ghz: *ghz, protoset: *protoset, profile: *profile})
 		cancel()
 		if err != nil {
 			return err

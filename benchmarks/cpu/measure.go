@@ -25,10 +25,9 @@ type bench struct {
 	load          Load
 	ghz, protoset string
 	profile       string // directory; empty: none
-	progress      io.Writer
 }
 
-// kinds are the servers, in the order of a round.
+// kinds are the servers, in the order of the first round.
 var kinds = [...]kind{empty, read, write}
 
 // measure starts the servers and loads them in turn.
@@ -65,7 +64,8 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 	var rounds []Round
 	for n := range b.load.Rounds {
 		var r Round
-		for _, k := range kinds {
+		for i := range kinds {
+			k := kinds[(i+n)%len(kinds)] // so that nobody is always after the same other
 			used, err := b.cost(ctx, subjects[k])
 			if err != nil {
 				return nil, err
@@ -80,7 +80,6 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 			}
 		}
 		rounds = append(rounds, r)
-		fmt.Fprintf(b.progress, "round %d of %d\n", n+1, b.load.Rounds)
 	}
 	for _, k := range []kind{read, write} {
 		if err := subjects[k].allowed(warm + b.load.Rounds*b.load.Requests); err != nil {
