@@ -31,7 +31,7 @@ test: ## Run the tests
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
-# Flags of benchmarks/cpu: --json, --rounds 9, --profile DIR.
+# Flags of benchmarks/cpu: --json, --rate 0, --rounds 9, --profile DIR.
 CPU_FLAGS ?=
 
 .PHONY: bench-cpu

@@ -253,6 +253,7 @@ func (b bench) fire(ctx context.Context, s *subject, n int) error {
 	command := exec.CommandContext(ctx, b.ghz, "--insecure", "--protoset", b.protoset, "--call", "writ.v1.DecisionService.Decide",
 		"--data-file", callFile(filepath.Dir(s.dir), s.kind), "--metadata-file", s.metadata,
 		"--total", strconv.Itoa(n), "--concurrency", strconv.Itoa(b.load.Concurrency), "--connections", strconv.Itoa(b.load.Connections),
+		"--rps", strconv.Itoa(b.load.Rate),
 		"--timeout", "5s", "--format", "json", "--output", report, s.address)
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("ghz: %w: %s", err, out)

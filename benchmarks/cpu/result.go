@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -45,6 +46,9 @@ func newResult(load Load, rounds []Round) *Result {
 		Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
 		Average: loadAverage(), Load: load, Rounds: rounds,
 	}
+	for i := range rounds {
+		rounds[i] = Round{rounded(rounds[i].Empty), rounded(rounds[i].Read), rounded(rounds[i].Write)}
+	}
 	r.Read = ratio(rounds, func(r Round) float64 { return r.Read / r.Empty })
 	r.Write = ratio(rounds, func(r Round) float64 { return r.Write / r.Empty })
 	return r
@@ -56,8 +60,11 @@ func ratio(rounds []Round, of func(Round) float64) Ratio {
 		all = append(all, of(r))
 	}
 	slices.Sort(all)
-	return Ratio{median(all), all[0], all[len(all)-1]}
+	return Ratio{rounded(median(all)), rounded(all[0]), rounded(all[len(all)-1])}
 }
+
+// rounded leaves the digits that mean something.
+func rounded(x float64) float64 { return math.Round(x*1000) / 1000 }
 
 // median returns the middle of sorted numbers.
 func median(sorted []float64) float64 {
@@ -107,8 +114,12 @@ func (r *Result) worseThan(committed *Result) error {
 
 func (r *Result) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%s; load average %s; %d requests, %d in flight on %d connections\n",
-		r.Machine, r.Average, r.Load.Requests, r.Load.Concurrency, r.Load.Connections)
+	rate := "as fast as they are answered"
+	if r.Load.Rate > 0 {
+		rate = fmt.Sprintf("%d a second", r.Load.Rate)
+	}
+	fmt.Fprintf(w, "%s; load average %s; %d requests, %s, at most %d in flight, connections: %d\n",
+		r.Machine, r.Average, r.Load.Requests, rate, r.Load.Concurrency, r.Load.Connections)
 	fmt.Fprintln(t, "CPU µs a request\tempty\tread\twrite\tread/empty\twrite/empty\t")
 	for i, round := range r.Rounds {
 		fmt.Fprintf(t, "round %d\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t\n", i+1, round.Empty, round.Read, round.Write, round.Read/round.Empty, round.Write/round.Empty)
