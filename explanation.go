@@ -27,8 +27,8 @@ type PartyExplained struct {
 	Who      string // Cedar entity, as text
 	Actor    bool   // an actor; otherwise the principal
 	Resource string // Cedar entity, as text
-	// Policies are those whose action matched, in order of file and position:
-	// all that are satisfied or failed, and as many others as fit.
+	// Policies are those whose action matched, in order of file and position,
+	// as many of each verdict as fit.
 	Policies []PolicyExplained
 	// Others is how many more were considered and are left out.
 	Others int

@@ -14,9 +14,12 @@ import (
 	"github.com/writ-pdp/writ/snapshot"
 )
 
-// maxExplained is how many policies that say nothing an explanation lists for
-// one question.
-const maxExplained = 32
+// maxExplained is how many policies that apply, and how many that don't, an
+// explanation lists for one question; maxParties how many questions it explains.
+const (
+	maxExplained = 32
+	maxParties   = 64
+)
 
 // Explain decides like [Decide] and says what each control saw, what each
 // policy said, and what would have to change. It costs far more.
@@ -133,11 +136,15 @@ func (e *explainer) parties() {
 			break // an earlier target answered
 		}
 		for who := range 1 + len(c.actors) {
+			if len(e.out.Parties) == maxParties {
+				return
+			}
 			q := c.query(who, v)
 			party := writ.PartyExplained{Who: q.Principal.String(), Actor: who > 0, Resource: q.Resource.String()}
+			listed := map[writ.PolicyVerdict]int{}
 			for _, seen := range c.world.Policies.Consider(q) {
 				x := explained(&seen)
-				if x.Verdict == writ.PolicyNot && len(party.Policies) >= maxExplained {
+				if listed[x.Verdict]++; listed[x.Verdict] > maxExplained {
 					party.Others++
 					continue
 				}

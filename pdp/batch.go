@@ -54,6 +54,9 @@ func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item
 	var settling sync.WaitGroup
 	for i, item := range items {
 		settling.Go(func() {
+			// What fails here may not take the process along: unsettled is denied.
+			answers[i] = Answer{decision: unrecorded(&decisions[i])}
+			defer func() { _ = recover() }()
 			answers[i] = p.settle(within[i], now, caller, item.Proposal, decisions[i])
 			ends[i]()
 		})

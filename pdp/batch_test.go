@@ -79,6 +79,22 @@ func TestBatchRefused(t *testing.T) {
 	}
 }
 
+// panicking is a log that takes the process along, if it is let.
+type panicking struct{}
+
+func (panicking) Append(context.Context, audit.Record, bool) error { panic("the log") }
+
+// TestBatchSettlesOrDenies: what goes wrong while an answer is settled denies.
+func TestBatchSettlesOrDenies(t *testing.T) {
+	b := lab(t)
+	p := newPDP(t, panicking{}, holding(b.Snapshot))
+	s := b.Scenarios[0].At(time.Now())
+	answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, []pdp.Item{{Proposal: &s.Proposal}})
+	if err != nil || len(answers) != 1 || answers[0].Allowed() || answers[0].Decision().Code != writ.CodeAuditUnavailable {
+		t.Errorf("%v, %v", answers, err)
+	}
+}
+
 // TestExplainRecorded: an explanation is recorded, and what can't be recorded
 // is not explained.
 func TestExplainRecorded(t *testing.T) {
@@ -102,6 +118,9 @@ func TestExplainRecorded(t *testing.T) {
 	}
 	if e, err := newPDP(t, log, &snapshot.Holder{}).Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal); err != nil || e.Decision.Code != writ.CodeSnapshotStale {
 		t.Errorf("no bundle: %+v, %v", e, err)
+	}
+	if e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "operator", &s.Proposal); err != nil || e.Decision.Outcome != writ.Deny {
+		t.Errorf("in the place of who may not propose: %+v, %v", e, err)
 	}
 	if e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "nobody", &s.Proposal); err != nil || e.Decision.Outcome != writ.Deny {
 		t.Errorf("in the place of nobody: %+v, %v", e, err)

@@ -34,6 +34,9 @@ func (p *PDP) Explain(ctx context.Context, caller *writ.Caller, as string, propo
 		if as != "" {
 			asked = world.Callers[as]
 		}
+		if asked != nil && !asked.Has(writ.RoleHost) {
+			asked = nil // nobody else may propose
+		}
 		e = decide.Explain(world, asked, proposal, now)
 	}
 	id := rand.Text()

@@ -35,8 +35,13 @@ func (d *decisions) DecideBatch(ctx context.Context, req *writv1.DecideBatchRequ
 		return nil, err
 	}
 	out := &writv1.DecideBatchResponse{Answers: make([]*writv1.DecideResponse, len(answers))}
+	questions := 0
 	for i, a := range answers {
-		out.Answers[i] = &writv1.DecideResponse{DecisionId: a.ID(), Decision: DecisionToProto(a.Decision())}
+		// An item with many targets and actors costs what it asks of the policies.
+		d := a.Decision()
+		questions += max(1, len(d.Resources)*(1+len(d.Actors))) - 1
+		out.Answers[i] = &writv1.DecideResponse{DecisionId: a.ID(), Decision: DecisionToProto(d)}
 	}
+	charge(ctx, questions)
 	return out, nil
 }

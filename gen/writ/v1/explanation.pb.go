@@ -283,10 +283,10 @@ type PartyExplained struct {
 	Actor bool `protobuf:"varint,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The Cedar entity that the call is about, as text.
 	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
-	// The policies whose action matched, in order of file and position: all that
-	// applied or failed, and some of the others.
+	// The policies whose action matched, in order of file and position, as many
+	// of each verdict as fit.
 	Policies []*PolicyExplained `protobuf:"bytes,4,rep,name=policies,proto3" json:"policies,omitempty"`
-	// How many more were considered and said nothing.
+	// How many more were considered and are left out.
 	Others        int32 `protobuf:"varint,5,opt,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
