@@ -127,7 +127,7 @@ func (d *httpDoor) serve(listener net.Listener) error {
 func (d *httpDoor) enter() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.drained {
+	if d.drained || d.server.draining.Load() { // what readyz says holds for calls from then on
 		return false
 	}
 	d.calls.Add(1)
