@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -35,10 +36,31 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve":   serve,
+			"logged":  logged,
 			"exitsas": exitsAs,
 			"request": request,
 		},
 	})
+}
+
+// logged waits until a file has a line that matches a pattern: what need not be
+// durable before it is answered is written a moment later.
+func logged(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: logged PATTERN FILE")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		data, err := os.ReadFile(ts.MkAbs(args[1]))
+		ts.Check(err)
+		if pattern.Match(data) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("no line of %s matches %s:\n%s", args[1], args[0], data)
+		}
+	}
 }
 
 // serve starts `pdp serve ARGS…` on free ports, waits until it is ready, and
