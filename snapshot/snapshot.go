@@ -8,7 +8,6 @@
 package snapshot
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/writ-pdp/writ"
@@ -22,9 +21,10 @@ import (
 // it reaches, once it is in a [Holder]. What it doesn't hold does not exist:
 // an absent contract, issuer or caller denies.
 type Snapshot struct {
-	// Revision names this world on every answer and record. It is opaque:
-	// equal revisions mean equal content, and nothing else may be read from it.
+	// Revision names this world on every answer and record: the text of a
+	// [Revision]. Equal revisions mean equal content.
 	Revision string
+	at       Revision // the same, in parts; zero where no source gave it
 
 	Contracts map[string]*contract.Contract // by "S/T": server id, slash, tool name
 	Servers   map[string]*contract.Server   // by server id
@@ -62,20 +62,4 @@ type Issuer struct {
 	Actor     Template // makes an actor's entity likewise
 	Tenant    string   // of every principal that this issuer names; empty: it says nothing of tenants
 	JWKS      string   // URL of its signing keys (RFC 7517); empty: none are fetched
-}
-
-// Holder holds the current snapshot. The zero Holder holds none: everything
-// is denied until the first Store. It is safe for concurrent use, and must
-// not be copied.
-type Holder struct{ p atomic.Pointer[Snapshot] }
-
-// Load returns the current snapshot, or nil when none has arrived yet.
-func (h *Holder) Load() *Snapshot { return h.p.Load() }
-
-// Store makes s the current snapshot. A nil s changes nothing: a holder never
-// forgets the last good world.
-func (h *Holder) Store(s *Snapshot) {
-	if s != nil {
-		h.p.Store(s)
-	}
 }

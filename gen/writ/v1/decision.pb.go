@@ -33,9 +33,13 @@ const (
 type DecideRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call that someone wants to make. Required.
-	Proposal      *Proposal `protobuf:"bytes,1,opt,name=proposal,proto3" json:"proposal,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Proposal *Proposal `protobuf:"bytes,1,opt,name=proposal,proto3" json:"proposal,omitempty"`
+	// A revision from an earlier answer: answer in that world or a later one of
+	// the same source. After a short wait for it the answer is
+	// REVISION_UNAVAILABLE. Empty: any world.
+	AtLeastAsFresh string `protobuf:"bytes,2,opt,name=at_least_as_fresh,json=atLeastAsFresh,proto3" json:"at_least_as_fresh,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *DecideRequest) Reset() {
@@ -73,6 +77,13 @@ func (x *DecideRequest) GetProposal() *Proposal {
 		return x.Proposal
 	}
 	return nil
+}
+
+func (x *DecideRequest) GetAtLeastAsFresh() string {
+	if x != nil {
+		return x.AtLeastAsFresh
+	}
+	return ""
 }
 
 // DecideResponse is one recorded decision.
@@ -134,9 +145,13 @@ func (x *DecideResponse) GetDecision() *Decision {
 type DecideBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The calls, 1 to 256.
-	Proposals     []*Proposal `protobuf:"bytes,1,rep,name=proposals,proto3" json:"proposals,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Proposals []*Proposal `protobuf:"bytes,1,rep,name=proposals,proto3" json:"proposals,omitempty"`
+	// A revision from an earlier answer: answer in that world or a later one of
+	// the same source. After a short wait for it the answer is
+	// REVISION_UNAVAILABLE. Empty: any world.
+	AtLeastAsFresh string `protobuf:"bytes,2,opt,name=at_least_as_fresh,json=atLeastAsFresh,proto3" json:"at_least_as_fresh,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *DecideBatchRequest) Reset() {
@@ -174,6 +189,13 @@ func (x *DecideBatchRequest) GetProposals() []*Proposal {
 		return x.Proposals
 	}
 	return nil
+}
+
+func (x *DecideBatchRequest) GetAtLeastAsFresh() string {
+	if x != nil {
+		return x.AtLeastAsFresh
+	}
+	return ""
 }
 
 // DecideBatchResponse holds one answer for each proposal.
@@ -227,15 +249,17 @@ var File_writ_v1_decision_proto protoreflect.FileDescriptor
 
 const file_writ_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"\x16writ/v1/decision.proto\x12\awrit.v1\x1a\x19writ/v1/explanation.proto\x1a\x15writ/v1/outcome.proto\x1a\x16writ/v1/proposal.proto\">\n" +
+	"\x16writ/v1/decision.proto\x12\awrit.v1\x1a\x19writ/v1/explanation.proto\x1a\x15writ/v1/outcome.proto\x1a\x16writ/v1/proposal.proto\"i\n" +
 	"\rDecideRequest\x12-\n" +
-	"\bproposal\x18\x01 \x01(\v2\x11.writ.v1.ProposalR\bproposal\"`\n" +
+	"\bproposal\x18\x01 \x01(\v2\x11.writ.v1.ProposalR\bproposal\x12)\n" +
+	"\x11at_least_as_fresh\x18\x02 \x01(\tR\x0eatLeastAsFresh\"`\n" +
 	"\x0eDecideResponse\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12-\n" +
-	"\bdecision\x18\x02 \x01(\v2\x11.writ.v1.DecisionR\bdecision\"E\n" +
+	"\bdecision\x18\x02 \x01(\v2\x11.writ.v1.DecisionR\bdecision\"p\n" +
 	"\x12DecideBatchRequest\x12/\n" +
-	"\tproposals\x18\x01 \x03(\v2\x11.writ.v1.ProposalR\tproposals\"H\n" +
+	"\tproposals\x18\x01 \x03(\v2\x11.writ.v1.ProposalR\tproposals\x12)\n" +
+	"\x11at_least_as_fresh\x18\x02 \x01(\tR\x0eatLeastAsFresh\"H\n" +
 	"\x13DecideBatchResponse\x121\n" +
 	"\aanswers\x18\x01 \x03(\v2\x17.writ.v1.DecideResponseR\aanswers2\xd4\x01\n" +
 	"\x0fDecisionService\x129\n" +

@@ -86,9 +86,13 @@ type ExplainRequest struct {
 	// The name of the caller in whose place the question is asked: evidence
 	// counts as that caller may vouch. Empty: the bundle's host on the server's
 	// machine.
-	Caller        string `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Caller string `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
+	// A revision from an earlier answer: answer in that world or a later one of
+	// the same source. After a short wait for it the answer is
+	// REVISION_UNAVAILABLE. Empty: any world.
+	AtLeastAsFresh string `protobuf:"bytes,3,opt,name=at_least_as_fresh,json=atLeastAsFresh,proto3" json:"at_least_as_fresh,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ExplainRequest) Reset() {
@@ -131,6 +135,13 @@ func (x *ExplainRequest) GetProposal() *Proposal {
 func (x *ExplainRequest) GetCaller() string {
 	if x != nil {
 		return x.Caller
+	}
+	return ""
+}
+
+func (x *ExplainRequest) GetAtLeastAsFresh() string {
+	if x != nil {
+		return x.AtLeastAsFresh
 	}
 	return ""
 }
@@ -470,10 +481,11 @@ var File_writ_v1_explanation_proto protoreflect.FileDescriptor
 
 const file_writ_v1_explanation_proto_rawDesc = "" +
 	"\n" +
-	"\x19writ/v1/explanation.proto\x12\awrit.v1\x1a\x15writ/v1/outcome.proto\x1a\x14writ/v1/policy.proto\x1a\x16writ/v1/proposal.proto\"W\n" +
+	"\x19writ/v1/explanation.proto\x12\awrit.v1\x1a\x15writ/v1/outcome.proto\x1a\x14writ/v1/policy.proto\x1a\x16writ/v1/proposal.proto\"\x82\x01\n" +
 	"\x0eExplainRequest\x12-\n" +
 	"\bproposal\x18\x01 \x01(\v2\x11.writ.v1.ProposalR\bproposal\x12\x16\n" +
-	"\x06caller\x18\x02 \x01(\tR\x06caller\"\xc5\x01\n" +
+	"\x06caller\x18\x02 \x01(\tR\x06caller\x12)\n" +
+	"\x11at_least_as_fresh\x18\x03 \x01(\tR\x0eatLeastAsFresh\"\xc5\x01\n" +
 	"\x0fExplainResponse\x12-\n" +
 	"\bdecision\x18\x01 \x01(\v2\x11.writ.v1.DecisionR\bdecision\x125\n" +
 	"\bcontrols\x18\x02 \x03(\v2\x19.writ.v1.ControlExplainedR\bcontrols\x121\n" +

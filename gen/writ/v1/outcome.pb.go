@@ -9,6 +9,7 @@ package writv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -133,7 +134,12 @@ type Decision struct {
 	PolicyDigest string `protobuf:"bytes,21,opt,name=policy_digest,json=policyDigest,proto3" json:"policy_digest,omitempty"`
 	// Names the world that the decision was made in. Opaque: only the source of
 	// bundles orders revisions.
-	Revision      string `protobuf:"bytes,22,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision string `protobuf:"bytes,22,opt,name=revision,proto3" json:"revision,omitempty"`
+	// When the source of bundles and revocations last confirmed that this world
+	// is its newest. Only set once that is longer ago than the server's limit:
+	// then consequential calls are SNAPSHOT_STALE, and others are answered by
+	// what was known at this time.
+	HeardAt       *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -322,11 +328,18 @@ func (x *Decision) GetRevision() string {
 	return ""
 }
 
+func (x *Decision) GetHeardAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HeardAt
+	}
+	return nil
+}
+
 var File_writ_v1_outcome_proto protoreflect.FileDescriptor
 
 const file_writ_v1_outcome_proto_rawDesc = "" +
 	"\n" +
-	"\x15writ/v1/outcome.proto\x12\awrit.v1\x1a\x14writ/v1/policy.proto\"\xd4\x05\n" +
+	"\x15writ/v1/outcome.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14writ/v1/policy.proto\"\x8b\x06\n" +
 	"\bDecision\x12*\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x10.writ.v1.OutcomeR\aoutcome\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
@@ -351,7 +364,8 @@ const file_writ_v1_outcome_proto_rawDesc = "" +
 	"\x0fproposal_digest\x18\x13 \x01(\tR\x0eproposalDigest\x12#\n" +
 	"\rreview_digest\x18\x14 \x01(\tR\freviewDigest\x12#\n" +
 	"\rpolicy_digest\x18\x15 \x01(\tR\fpolicyDigest\x12\x1a\n" +
-	"\brevision\x18\x16 \x01(\tR\brevision*d\n" +
+	"\brevision\x18\x16 \x01(\tR\brevision\x125\n" +
+	"\bheard_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt*d\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fOUTCOME_DENY\x10\x01\x12\x1b\n" +
@@ -373,20 +387,22 @@ func file_writ_v1_outcome_proto_rawDescGZIP() []byte {
 var file_writ_v1_outcome_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_writ_v1_outcome_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_writ_v1_outcome_proto_goTypes = []any{
-	(Outcome)(0),      // 0: writ.v1.Outcome
-	(*Decision)(nil),  // 1: writ.v1.Decision
-	(*PolicyRef)(nil), // 2: writ.v1.PolicyRef
+	(Outcome)(0),                  // 0: writ.v1.Outcome
+	(*Decision)(nil),              // 1: writ.v1.Decision
+	(*PolicyRef)(nil),             // 2: writ.v1.PolicyRef
+	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
 }
 var file_writ_v1_outcome_proto_depIdxs = []int32{
 	0, // 0: writ.v1.Decision.outcome:type_name -> writ.v1.Outcome
 	2, // 1: writ.v1.Decision.policies:type_name -> writ.v1.PolicyRef
 	2, // 2: writ.v1.Decision.nearest:type_name -> writ.v1.PolicyRef
 	2, // 3: writ.v1.Decision.errors:type_name -> writ.v1.PolicyRef
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	3, // 4: writ.v1.Decision.heard_at:type_name -> google.protobuf.Timestamp
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_writ_v1_outcome_proto_init() }
