@@ -27,6 +27,23 @@ generate: ## Generate gen/ from proto/
 test: ## Run the tests
 	go test ./...
 
+# The module has etcd's server, which is no part of the program.
+.PHONY: test-etcd
+test-etcd: ## Run the tests with a real etcd cluster, under the race detector
+	@echo "== go test -race, with etcd"
+	@cd etcd/etcdtest && go test -race -timeout 10m ./...
+
+# How often the races of test-etcd-long are run.
+ETCD_ROUNDS ?= 300
+
+.PHONY: test-etcd-long
+test-etcd-long: ## Run the races between revocations and pushes many times
+	@cd etcd/etcdtest && WRIT_ETCD_ROUNDS=$(ETCD_ROUNDS) go test -count=1 -timeout 30m -v -run 'TestNewEnemy|TestLiftAfterBundle|TestConcurrent' ./...
+
+.PHONY: bench-etcd
+bench-etcd: ## Measure how soon all replicas of an etcd cluster know of a revocation and of a push
+	@cd etcd/etcdtest && WRIT_ETCD_LATENCY=1 go test -count=1 -v -run '^TestLatency$$' ./... | grep -v '^{'
+
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
@@ -63,7 +80,7 @@ e2e: ## Run what needs more than Go: the differential against the Python lab
 
 # What CI runs, in the order of how soon it fails.
 .PHONY: check
-check: check-format check-proto check-generated check-breaking check-tidy check-vet check-static check-vuln check-race ## Run every check
+check: check-format check-proto check-generated check-breaking check-tidy check-vet check-static check-vuln check-race test-etcd ## Run every check
 	@echo "== all checks passed"
 
 .PHONY: check-format
@@ -116,13 +133,14 @@ check-breaking:
 check-tidy:
 	@echo "== go mod tidy"
 	@go mod tidy -diff
-	@for module in tools/*/; do go -C "$$module" mod tidy -diff; done
+	@for module in tools/*/ etcd/etcdtest/; do go -C "$$module" mod tidy -diff; done
 
 .PHONY: check-vet
 check-vet:
 	@echo "== go vet"
 	@go vet ./...
 	@go vet -tags e2e ./...
+	@go -C etcd/etcdtest vet ./...
 
 .PHONY: check-static
 check-static:

@@ -60,7 +60,8 @@ type Code string
 const (
 	CodeAllow Code = "ALLOW"
 
-	CodeSnapshotStale Code = "SNAPSHOT_STALE"
+	CodeSnapshotStale       Code = "SNAPSHOT_STALE"
+	CodeRevisionUnavailable Code = "REVISION_UNAVAILABLE"
 
 	CodeMalformedProposal Code = "MALFORMED_PROPOSAL"
 	CodeIntentRequired    Code = "INTENT_REQUIRED"
@@ -121,7 +122,8 @@ type CodeInfo struct {
 var codes = [...]CodeInfo{
 	{CodeAllow, "", Allow, "Every control passed."},
 
-	{CodeSnapshotStale, ControlFreshness, Deny, "No bundle is loaded, so there is nothing to decide by."},
+	{CodeSnapshotStale, ControlFreshness, Deny, "No bundle is loaded, or its source has been silent for too long to act on what it said."},
+	{CodeRevisionUnavailable, ControlFreshness, Deny, "The revision that the request demands has not arrived here."},
 
 	{CodeMalformedProposal, ControlProposal, Deny, "The proposal is incomplete, too large, or its JSON cannot be read in exactly one way."},
 	{CodeIntentRequired, ControlProposal, Deny, "The contract requires the user's current intent and the proposal has none."},

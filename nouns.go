@@ -24,9 +24,15 @@ type Actor struct {
 	Claims map[string]string
 }
 
-// Token is what a verified access token says. Its signature has been checked
-// before it comes here.
+// Token is what an access token says, once somebody has verified it.
 type Token struct {
+	// Verified: its signature was verified here under the issuer's keys, or by
+	// a caller who may vouch for that. Otherwise it says nothing.
+	Verified bool
+	// Invalid says in one sentence, without values, why the token could not be
+	// verified; then it says nothing. Empty: nothing was found wrong.
+	Invalid string
+
 	Issuer    string
 	Subject   string
 	Tenant    string   // optional
@@ -39,7 +45,16 @@ type Token struct {
 	ExpiresAt time.Time // zero: expired
 	// Claims holds the further string claims that an issuer's template may name.
 	Claims map[string]string
-	Actors []Actor // the act chain, outermost first
+	Actors []Actor // the act chain, outermost first (RFC 8693, section 4.1)
+	MayAct *Actor  // who alone may be appended to it (RFC 8693, section 4.4); nil: it says nothing
+
+	// KeyThumbprint and CertificateThumbprint are what the token is bound to
+	// (cnf: jkt, RFC 9449, section 6.1; x5t#S256, RFC 8705, section 3.1), in
+	// base64url; empty: nothing.
+	KeyThumbprint, CertificateThumbprint string
+	// Possessed: whoever sent the token has proved that the key, or the
+	// certificate, is theirs.
+	Possessed bool
 }
 
 // Intent is the user's current purpose. It is never inherited indefinitely:
@@ -73,7 +88,11 @@ const (
 	SourceModel          SourceKind = "model"
 )
 
-// SourceKinds lists every source kind.
+// SourceToken is what a caller vouches for that verifies access tokens itself.
+// It is no kind of evidence.
+const SourceToken SourceKind = "token"
+
+// SourceKinds lists every source kind of evidence.
 var SourceKinds = [...]SourceKind{
 	SourceUser, SourceSystemOfRecord, SourcePolicy, SourceHuman, SourceToolResult, SourceDocument, SourceModel,
 }
@@ -114,8 +133,16 @@ type Proposal struct {
 	Principal Principal
 	Actors    []Actor // appended to the token's chain
 	Token     *Token
-	Server    ServerRef
-	Tool      string
+	// AccessToken is the token itself, which is still to be verified and takes
+	// the place of Token; empty: there is none. It is a secret.
+	AccessToken []byte
+	// DPoPProof is a proof of possession of its key (RFC 9449, section 4.2);
+	// empty: there is none. ClientCertificate is the thumbprint of the client
+	// certificate that the caller saw it come with, as in a Token.
+	DPoPProof         []byte
+	ClientCertificate string
+	Server            ServerRef
+	Tool              string
 	// The tool's current definition: its digest, or the Tool object itself as
 	// tools/list gives it, which then is digested here.
 	DefinitionDigest canon.Digest
@@ -151,6 +178,9 @@ const (
 
 // Has reports whether the caller has role r.
 func (c *Caller) Has(r Role) bool {
+	if c == nil {
+		return false
+	}
 	for _, have := range c.Roles {
 		if have == r {
 			return true
@@ -162,6 +192,9 @@ func (c *Caller) Has(r Role) bool {
 // VouchesFor reports whether evidence of kind k counts as trusted when c
 // brings it.
 func (c *Caller) VouchesFor(k SourceKind) bool {
+	if c == nil {
+		return false
+	}
 	for _, have := range c.Vouches {
 		if have == k {
 			return true
@@ -227,4 +260,8 @@ type Decision struct {
 	PolicyDigest   canon.Digest // of the candidate policies
 
 	Revision string
+	// HeardAt is when the source of bundles and revocations last confirmed that
+	// this world is its newest. It is set only where that is longer ago than the
+	// server's limit.
+	HeardAt time.Time
 }

@@ -6,115 +6,158 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/writ-pdp/writ/audit/segment"
+	"github.com/writ-pdp/writ/audit/tree"
 )
 
-// fileName is the log's name in its directory.
-const fileName = "decisions.jsonl"
+// lockFile is locked while the log is open.
+const lockFile = "lock"
 
-// file is what the writer needs of the log's file.
+// device is the file system under a log, as the log's goroutines use it once
+// it is open. Tests put faults in between.
+type device interface {
+	// Segment opens a segment by its name below the log's directory, to append
+	// to. If it is to be made it must not be there yet, or be empty.
+	Segment(name string, create bool) (file, error)
+	// InPlace makes sure that an open segment is the file with that name.
+	InPlace(name string, open fs.FileInfo) error
+	// SyncSegments makes the names of the segments outlive a crash.
+	SyncSegments() error
+	// Flush runs what writes the tree's tiles.
+	Flush(write func() error) error
+	// Replace replaces a file of the log's directory, all or nothing and for
+	// good.
+	Replace(name string, data []byte) error
+}
+
+// file is an open segment.
 type file interface {
 	Write([]byte) (int, error)
 	Sync() error
+	Truncate(size int64) error
+	Stat() (fs.FileInfo, error)
 	Close() error
 }
 
-// disk is the file itself, locked. It refuses to write when anything else has
-// had its hands on the file: records would go where nobody looks for them.
+// disk is a device that is no test's: the log's directory.
 type disk struct {
+	name string // of the directory, for messages
 	dir  *os.Root
-	file *os.File
-	name string // for messages
-	size int64  // as we have written it
+	lock *os.File
 }
 
-// openDisk opens and locks the log's file, reads it through, and cuts off an
-// unfinished last line.
-func openDisk(dir string) (*disk, end, error) {
+// openDisk makes the log's directory, if need be, and locks it.
+func openDisk(dir string) (*disk, error) {
 	if err := makeDir(dir); err != nil {
-		return nil, end{}, err
+		return nil, err
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, end{}, err
+		return nil, err
 	}
-	f, err := root.OpenFile(fileName, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, end{}, errors.Join(err, root.Close())
+	d := &disk{name: dir, dir: root}
+	if d.lock, err = d.open(lockFile, os.O_RDWR|os.O_CREATE); err != nil {
+		return nil, errors.Join(err, d.close())
 	}
-	d := &disk{dir: root, file: f, name: filepath.Join(dir, fileName)}
-	e, err := d.recover()
-	if err != nil {
-		return nil, end{}, fmt.Errorf("%s: %w", d.name, errors.Join(err, d.Close()))
+	if err := lock(d.lock); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", d.path(lockFile), err), d.close())
 	}
-	d.size = e.size
-	return d, e, nil
+	err = root.Mkdir(segment.Dir, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
 }
 
-// recover locks the file and finds its end.
-func (d *disk) recover() (end, error) {
-	info, err := d.file.Stat()
-	if err != nil {
-		return end{}, err
+// path is the whole path of a name in the directory, for messages.
+func (d *disk) path(name string) string { return filepath.Join(d.name, name) }
+
+// open opens a regular file of the directory, which is no symbolic link.
+func (d *disk) open(name string, flag int) (*os.File, error) {
+	if info, err := d.dir.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, meddled(fmt.Sprintf("%s: is no regular file: put back the one that was there", d.path(name)))
 	}
-	if !info.Mode().IsRegular() {
-		return end{}, errors.New("is no regular file: the log must be one")
-	}
-	if err := d.inPlace(info); err != nil {
-		return end{}, err
-	}
-	if err := lock(d.file); err != nil {
-		return end{}, err
-	}
-	e, err := readThrough(d.file)
-	if err != nil {
-		return end{}, err
-	}
-	if e.torn > 0 {
-		if err := d.file.Truncate(e.size); err != nil {
-			return end{}, fmt.Errorf("cutting off an unfinished last line: %w", err)
+	return d.dir.OpenFile(name, flag, 0o600)
+}
+
+// meddled says what somebody else has done to the log's files.
+type meddled string
+
+func (m meddled) Error() string { return string(m) }
+
+// explain says what is wrong with a file, and what to do.
+func explain(name string, err error) error {
+	var advice string
+	switch condition(err) {
+	case Full:
+		advice = "make room on its file system"
+	case ReadOnly:
+		advice = "make its file system writable again"
+	default:
+		if m, ok := errors.AsType[meddled](err); ok {
+			return fmt.Errorf("audit: %w", m)
 		}
+		advice = "look after its disk"
 	}
-	// The name and the cut must outlive a crash as the records do.
-	if err := d.file.Sync(); err != nil {
-		return end{}, err
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", p.Op, p.Err) // the name is said
 	}
-	return e, syncDir(d.dir.Name())
+	return fmt.Errorf("audit: %s: %w: %s; recording goes on by itself then", name, err, advice)
 }
 
-// inPlace makes sure that the open file is still the one with the log's name.
-func (d *disk) inPlace(open fs.FileInfo) error {
-	named, err := d.dir.Lstat(fileName)
+func (d *disk) Segment(name string, create bool) (file, error) {
+	flag := os.O_WRONLY | os.O_APPEND
+	if create {
+		flag |= os.O_CREATE
+	}
+	f, err := d.open(name, flag)
 	if err != nil {
-		return fmt.Errorf("the log's file has been moved or removed: %w", err)
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = d.InPlace(name, info)
+	}
+	if err == nil && create && info.Size() != 0 {
+		err = meddled(fmt.Sprintf("%s: is there already, with %d bytes, and the log did not write them: move it away", d.path(name), info.Size()))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (d *disk) InPlace(name string, open fs.FileInfo) error {
+	named, err := d.dir.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return meddled(fmt.Sprintf("%s: has been moved or removed: put it back as it was", d.path(name)))
+	}
+	if err != nil {
+		return err
 	}
 	if !os.SameFile(open, named) {
-		return errors.New("the log's file has been replaced, or is a symbolic link")
+		return meddled(fmt.Sprintf("%s: has been replaced, or is a symbolic link: put back the file as it was, and restart", d.path(name)))
 	}
 	return nil
 }
 
-// Write appends b, if the file is as we left it.
-func (d *disk) Write(b []byte) (int, error) {
-	info, err := d.file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if info.Size() != d.size {
-		return 0, fmt.Errorf("%s: has %d bytes where %d were written: something else writes to it or cuts it", d.name, info.Size(), d.size)
-	}
-	if err := d.inPlace(info); err != nil {
-		return 0, fmt.Errorf("%s: %w", d.name, err)
-	}
-	n, err := d.file.Write(b)
-	d.size += int64(n)
-	return n, err
+func (d *disk) SyncSegments() error { return syncDir(d.path(segment.Dir)) }
+
+func (d *disk) Flush(write func() error) error { return write() }
+
+func (d *disk) Replace(name string, data []byte) error {
+	return tree.ReplaceFile(d.dir, name, data, 0o600)
 }
 
-// Sync returns when all that was written is on the disk.
-func (d *disk) Sync() error { return d.file.Sync() }
-
-// Close closes the file and gives up its lock.
-func (d *disk) Close() error { return errors.Join(d.file.Close(), d.dir.Close()) }
+// close gives up the lock.
+func (d *disk) close() error {
+	var err error
+	if d.lock != nil {
+		err = d.lock.Close()
+	}
+	return errors.Join(err, d.dir.Close())
+}
 
 // makeDir makes a directory and those above it, if they are not there, so that
 // they outlive a crash.

@@ -1,88 +1,110 @@
 package audit_test
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/audit"
+	"github.com/writ-pdp/writ/audit/verifytest"
 )
 
-// line is one line of the file, as a reader in another language would have it.
+// line is what these tests look at in a record.
 type line struct {
-	Sequence       *uint64   `json:"sequence"`
-	Time           time.Time `json:"time"`
-	Kind           string    `json:"kind"`
-	ID             string    `json:"id"`
-	Caller         string    `json:"caller"`
-	RequestID      string    `json:"request_id"`
-	TraceID        string    `json:"trace_id"`
-	Issuer         string    `json:"issuer"`
-	Subject        string    `json:"subject"`
-	Principal      string    `json:"principal"`
-	Actors         []string  `json:"actors"`
-	Server         string    `json:"server"`
-	Tool           string    `json:"tool"`
-	Action         string    `json:"action"`
-	Resources      []string  `json:"resources"`
-	Outcome        string    `json:"outcome"`
-	Code           string    `json:"code"`
-	Control        string    `json:"control"`
-	Policies       []string  `json:"policies"`
-	Errors         []string  `json:"errors"`
-	Explanation    string    `json:"explanation"`
-	ContractDigest string    `json:"contract_digest"`
-	CallDigest     string    `json:"call_digest"`
-	ProposalDigest string    `json:"proposal_digest"`
-	ReviewDigest   string    `json:"review_digest"`
-	PolicyDigest   string    `json:"policy_digest"`
-	Revision       string    `json:"revision"`
-	Chain          string    `json:"chain"`
+	Version     int    `json:"v"`
+	Index       uint64 `json:"index"`
+	Kind        string `json:"kind"`
+	ID          string `json:"id"`
+	Explanation string `json:"explanation"`
+	segment     string // the file that it is in
 }
 
-func logFile(dir string) string { return filepath.Join(dir, "decisions.jsonl") }
-
-// readLog reads a log by the package comment's rules and checks sequence and
-// chain on its own.
-func readLog(t testing.TB, dir string) []line {
+// segments returns the paths of a log's segments.
+func segments(t testing.TB, dir string) []string {
 	t.Helper()
-	data, err := os.ReadFile(logFile(dir))
+	list, err := filepath.Glob(filepath.Join(dir, "segments", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return list
+}
+
+// firstSegment is the path of a log's first segment.
+func firstSegment(dir string) string {
+	return filepath.Join(dir, "segments", "00000000000000000000.jsonl")
+}
+
+// readLines reads all records by the package comment's rules, and checks their
+// indexes.
+func readLines(t testing.TB, dir string) []line {
+	t.Helper()
 	var lines []line
-	chain := make([]byte, 32)
-	for i, text := range strings.SplitAfter(string(data), "\n") {
-		if text == "" {
-			break
+	for _, path := range segments(t, dir) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !strings.HasSuffix(text, "\n") {
-			t.Fatalf("line %d has no end", i+1)
+		if want := fmt.Sprintf("%020d.jsonl", len(lines)); filepath.Base(path) != want {
+			t.Fatalf("a segment is named %s, want %s", filepath.Base(path), want)
 		}
-		var l line
-		d := json.NewDecoder(strings.NewReader(text))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&l); err != nil {
-			t.Fatalf("line %d: %v\n%.500s", i+1, err, text)
+		for text := range strings.SplitAfterSeq(string(data), "\n") {
+			if text == "" {
+				break
+			}
+			l := line{segment: filepath.Base(path)}
+			if err := json.Unmarshal([]byte(text), &l); err != nil || !strings.HasSuffix(text, "}\n") {
+				t.Fatalf("%s: line %d: %v: %.500q", path, len(lines), err, text)
+			}
+			if want := fmt.Sprintf(`{"v":1,"index":%d,"time":"`, len(lines)); !strings.HasPrefix(text, want) {
+				t.Fatalf("%s: a line begins %.60s, want %s", path, text, want)
+			}
+			lines = append(lines, l)
 		}
-		if l.Sequence == nil || *l.Sequence != uint64(i) {
-			t.Fatalf("line %d does not have sequence %d", i+1, i)
-		}
-		head, _, ok := strings.Cut(text, `,"chain":"`)
-		sum := sha256.Sum256(append(bytes.Clone(chain), head...))
-		if chain = sum[:]; !ok || l.Chain != hex.EncodeToString(chain) {
-			t.Fatalf("line %d breaks the chain", i+1)
-		}
-		lines = append(lines, l)
 	}
 	return lines
+}
+
+// verify has a second implementation verify a log that is closed, or open and
+// at rest.
+func verify(t testing.TB, dir string) *verifytest.Log {
+	t.Helper()
+	verifier, err := os.ReadFile(filepath.Join(dir, "verifier"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := verifytest.Verify(dir, strings.TrimSpace(string(verifier)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// readLog returns the records of a closed log, which must verify and be wholly
+// under its checkpoint.
+func readLog(t testing.TB, dir string) []line {
+	t.Helper()
+	lines := readLines(t, dir)
+	if v := verify(t, dir); v.Size != uint64(len(lines)) || v.Unfinished != 0 {
+		t.Fatalf("the checkpoint is over %d of %d records, and %d bytes follow them", v.Size, len(lines), v.Unfinished)
+	}
+	return lines
+}
+
+// ids returns the ids in the order of the log.
+func ids(lines []line) []string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, l.ID)
+	}
+	return out
 }
 
 func decision(id string) audit.Record {
@@ -92,14 +114,26 @@ func decision(id string) audit.Record {
 	}
 }
 
-func mustOpen(t testing.TB, dir string) *audit.Log {
+// big is a decision whose record has about 60,000 bytes.
+func big(id string) audit.Record {
+	r := decision(id)
+	r.Explanation = strings.Repeat("x", 60_000)
+	return r
+}
+
+func mustOpenWith(t testing.TB, cfg audit.Config, wrap func(audit.Device) audit.Device) *audit.Log {
 	t.Helper()
-	l, err := audit.Open(dir)
+	l, err := audit.OpenWith(cfg, wrap)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l
+}
+
+func mustOpen(t testing.TB, cfg audit.Config) *audit.Log {
+	t.Helper()
+	return mustOpenWith(t, cfg, func(d audit.Device) audit.Device { return d })
 }
 
 func mustAppend(t testing.TB, l *audit.Log, r audit.Record, durable bool) {
@@ -116,49 +150,144 @@ func mustClose(t testing.TB, l *audit.Log) {
 	}
 }
 
-// ids returns the ids in the order of the file.
-func ids(lines []line) []string {
-	var out []string
-	for _, l := range lines {
-		out = append(out, l.ID)
-	}
-	return out
-}
-
-// faulty stands between a log and its file. Its funcs, where set, go first: an
-// error from them is the call's.
-type faulty struct {
-	audit.File
-	onWrite func(b []byte) (handled bool, n int, err error)
-	onSync  func() error
-}
-
-func (f *faulty) Write(b []byte) (int, error) {
-	if f.onWrite != nil {
-		if handled, n, err := f.onWrite(b); handled {
-			return n, err
+// until waits for what must come true.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
 		}
+	}
+}
+
+// faulty stands between a log and its files. Its funcs, where set, see each
+// operation first. It is safe for concurrent use.
+type faulty struct {
+	audit.Device
+
+	mu sync.Mutex // guards the fields below
+	// before is told of operations: write, sync, truncate, stat, open, create,
+	// place, names, flush, replace. Its error is the operation's.
+	before func(op, name string) error
+	// write writes in place of the file.
+	write func(f audit.File, b []byte) (int, error)
+}
+
+func (d *faulty) set(before func(op, name string) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.before = before
+}
+
+func (d *faulty) fault(op, name string) error {
+	d.mu.Lock()
+	before := d.before
+	d.mu.Unlock()
+	if before == nil {
+		return nil
+	}
+	return before(op, name)
+}
+
+func (d *faulty) over(under audit.Device) audit.Device {
+	d.Device = under
+	return d
+}
+
+func (d *faulty) Segment(name string, create bool) (audit.File, error) {
+	op := "open"
+	if create {
+		op = "create"
+	}
+	if err := d.fault(op, name); err != nil {
+		return nil, err
+	}
+	f, err := d.Device.Segment(name, create)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyFile{f, d, name}, nil
+}
+
+func (d *faulty) InPlace(name string, open fs.FileInfo) error {
+	if err := d.fault("place", name); err != nil {
+		return err
+	}
+	return d.Device.InPlace(name, open)
+}
+
+func (d *faulty) SyncSegments() error {
+	if err := d.fault("names", "segments"); err != nil {
+		return err
+	}
+	return d.Device.SyncSegments()
+}
+
+func (d *faulty) Flush(write func() error) error {
+	if err := d.fault("flush", "tile"); err != nil {
+		return err
+	}
+	return d.Device.Flush(write)
+}
+
+func (d *faulty) Replace(name string, data []byte) error {
+	if err := d.fault("replace", name); err != nil {
+		return err
+	}
+	return d.Device.Replace(name, data)
+}
+
+type faultyFile struct {
+	audit.File
+	device *faulty
+	name   string
+}
+
+func (f *faultyFile) Write(b []byte) (int, error) {
+	if err := f.device.fault("write", f.name); err != nil {
+		return 0, err
+	}
+	f.device.mu.Lock()
+	write := f.device.write
+	f.device.mu.Unlock()
+	if write != nil {
+		return write(f.File, b)
 	}
 	return f.File.Write(b)
 }
 
-func (f *faulty) Sync() error {
-	if f.onSync != nil {
-		if err := f.onSync(); err != nil {
-			return err
-		}
+func (f *faultyFile) Sync() error {
+	if err := f.device.fault("sync", f.name); err != nil {
+		return err
 	}
 	return f.File.Sync()
 }
 
-func openFaulty(t testing.TB, dir string, f *faulty) *audit.Log {
-	t.Helper()
-	l, err := audit.OpenWith(dir, func(under audit.File) audit.File {
-		f.File = under
-		return f
-	})
-	if err != nil {
-		t.Fatal(err)
+func (f *faultyFile) Truncate(size int64) error {
+	if err := f.device.fault("truncate", f.name); err != nil {
+		return err
 	}
-	return l
+	return f.File.Truncate(size)
+}
+
+func (f *faultyFile) Stat() (fs.FileInfo, error) {
+	if err := f.device.fault("stat", f.name); err != nil {
+		return nil, err
+	}
+	return f.File.Stat()
+}
+
+// rounds returns how many rounds a test of chance has: a few, or as many as
+// the environment variable WRIT_KILL_ROUNDS says.
+func rounds(t testing.TB, few int) int {
+	t.Helper()
+	text := os.Getenv("WRIT_KILL_ROUNDS")
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("WRIT_KILL_ROUNDS: %v", err)
+	}
+	return n
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,13 +15,13 @@ import (
 	"github.com/writ-pdp/writ/audit"
 )
 
-func TestOrderAndSequence(t *testing.T) {
+func TestOrderAndIndex(t *testing.T) {
 	dir := t.TempDir()
 	var want []string
 	for session := range 3 {
-		l := mustOpen(t, dir)
-		if l.Recovered() != 0 {
-			t.Errorf("recovered %d bytes of a log that was closed in good order", l.Recovered())
+		l := mustOpen(t, audit.Config{Dir: dir})
+		if r := l.Recovered(); r.Cut != 0 || r.Leftovers != nil || r.Tiles {
+			t.Errorf("recovered %+v of a log that was closed in good order", r)
 		}
 		for i := range 50 {
 			id := fmt.Sprintf("%d-%d", session, i)
@@ -31,6 +29,9 @@ func TestOrderAndSequence(t *testing.T) {
 			want = append(want, id)
 		}
 		mustClose(t, l)
+		if accepted, synced := l.Size(); accepted != uint64(len(want)) || synced != accepted {
+			t.Errorf("size %d, %d on the disk; want %d", accepted, synced, len(want))
+		}
 	}
 	if got := ids(readLog(t, dir)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -39,7 +40,7 @@ func TestOrderAndSequence(t *testing.T) {
 
 func TestManyCallers(t *testing.T) {
 	dir := t.TempDir()
-	l := mustOpen(t, dir)
+	l := mustOpen(t, audit.Config{Dir: dir})
 	var wg sync.WaitGroup
 	for g := range 100 {
 		wg.Go(func() {
@@ -66,20 +67,28 @@ func TestManyCallers(t *testing.T) {
 	}
 }
 
+// stuckSync makes each fsync of a segment wait until it may go on.
+func stuckSync(release <-chan struct{}, syncs *atomic.Int32) func(op, name string) error {
+	return func(op, _ string) error {
+		if op == "sync" {
+			syncs.Add(1)
+			<-release
+		}
+		return nil
+	}
+}
+
 // While one fsync runs, all who come share the next one.
 func TestGroupCommit(t *testing.T) {
 	const callers = 100
+	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var syncs atomic.Int32
+		d := &faulty{}
+		l := mustOpenWith(t, audit.Config{Dir: dir}, d.over)
+		var syncs, confirmed atomic.Int32
 		release := make(chan struct{})
-		l := openFaulty(t, t.TempDir(), &faulty{onSync: func() error {
-			if syncs.Add(1) == 1 {
-				<-release
-			}
-			return nil
-		}})
+		d.set(stuckSync(release, &syncs))
 		var wg sync.WaitGroup
-		var confirmed atomic.Int32
 		add := func(id string) {
 			wg.Go(func() {
 				if err := l.Append(t.Context(), decision(id), true); err != nil {
@@ -102,24 +111,54 @@ func TestGroupCommit(t *testing.T) {
 		if n := syncs.Load(); n != 2 {
 			t.Errorf("%d fsyncs for %d records, want 2", n, callers)
 		}
+		d.set(nil)
 		mustClose(t, l)
 	})
+}
+
+// Who doesn't wait for the disk is never held up by an fsync.
+func TestAcceptedWhileTheDiskIsBusy(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := &faulty{}
+		l := mustOpenWith(t, audit.Config{Dir: dir}, d.over)
+		var syncs atomic.Int32
+		release := make(chan struct{})
+		d.set(stuckSync(release, &syncs))
+		var wg sync.WaitGroup
+		wg.Go(func() { mustAppend(t, l, decision("durable"), true) })
+		synctest.Wait()
+		begin := time.Now()
+		for i := range 1000 {
+			mustAppend(t, l, decision(fmt.Sprint(i)), false)
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("1000 records took %v", took)
+		}
+		close(release)
+		wg.Wait()
+		mustClose(t, l)
+	})
+	if n := len(readLog(t, dir)); n != 1001 {
+		t.Errorf("%d records", n)
+	}
 }
 
 // Records that nobody waits for gather, but not for long, and not where
 // somebody waits.
 func TestGathering(t *testing.T) {
+	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
+		d := &faulty{}
 		var mu sync.Mutex
 		var written []int // lines of each write; guarded by mu
-		f := &faulty{}
-		f.onWrite = func(b []byte) (bool, int, error) {
+		d.write = func(f audit.File, b []byte) (int, error) {
 			mu.Lock()
-			defer mu.Unlock()
 			written = append(written, strings.Count(string(b), "\n"))
-			return false, 0, nil
+			mu.Unlock()
+			return f.Write(b)
 		}
-		l := openFaulty(t, t.TempDir(), f)
+		l := mustOpenWith(t, audit.Config{Dir: dir}, d.over)
 		add := func(n int) {
 			for i := range n {
 				mustAppend(t, l, decision(fmt.Sprint(i)), false)
@@ -146,66 +185,98 @@ func TestGathering(t *testing.T) {
 		mustAppend(t, l, decision("durable"), true)
 		want(40, 4)
 		add(1)
-		big := decision("big")
-		big.Explanation = strings.Repeat("x", 256<<10)
-		mustAppend(t, l, big, false)
+		for range 5 { // 300,000 bytes are enough
+			mustAppend(t, l, big("big"), false)
+		}
 		synctest.Wait()
-		want(40, 4, 2)
+		want(40, 4, 6)
 		add(5)
 		mustClose(t, l)
-		want(40, 4, 2, 5)
+		want(40, 4, 6, 5)
 	})
 }
 
-// A durable record is confirmed after it was written and synced, never before;
-// others cost no fsync, but go before a later durable one.
+// What nobody waits for is on the disk 200 ms after it was written, or as soon
+// as there are 4 MiB of it.
+func TestSyncOfWhatNobodyWaitsFor(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := &faulty{}
+		l := mustOpenWith(t, audit.Config{Dir: dir, Checkpoint: time.Hour}, d.over)
+		var syncs atomic.Int32
+		d.set(func(op, _ string) error {
+			if op == "sync" {
+				syncs.Add(1)
+			}
+			return nil
+		})
+		mustAppend(t, l, decision("one"), false)
+		time.Sleep(190 * time.Millisecond)
+		synctest.Wait()
+		if _, synced := l.Size(); synced != 0 || syncs.Load() != 0 {
+			t.Errorf("%d records on the disk after 190ms", synced)
+		}
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		if _, synced := l.Size(); synced != 1 || syncs.Load() != 1 {
+			t.Errorf("%d records on the disk after 210ms, by %d fsyncs", synced, syncs.Load())
+		}
+		n := 0
+		for ; n*60_000 < audit.SyncBytes+1<<20; n++ {
+			mustAppend(t, l, big(fmt.Sprint(n)), false)
+			synctest.Wait()
+		}
+		if _, synced := l.Size(); synced < 2 || syncs.Load() != 2 {
+			t.Errorf("%d records on the disk, by %d fsyncs, after %d large ones", synced, syncs.Load(), n)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := syncs.Load(); n > 3 {
+			t.Errorf("%d fsyncs of a log at rest", n-3)
+		}
+		mustClose(t, l)
+	})
+}
+
+// A durable record is confirmed after it was written and synced, never before.
 func TestDurable(t *testing.T) {
 	dir := t.TempDir()
 	var written, synced atomic.Int64
-	var syncs atomic.Int32
-	f := &faulty{}
-	f.onWrite = func(b []byte) (bool, int, error) {
-		n, err := f.File.Write(b)
+	d := &faulty{}
+	d.write = func(f audit.File, b []byte) (int, error) {
+		n, err := f.Write(b)
 		written.Add(int64(strings.Count(string(b[:n]), "\n")))
-		return true, n, err
+		return n, err
 	}
-	f.onSync = func() error {
-		syncs.Add(1)
-		synced.Store(written.Load())
+	d.before = func(op, _ string) error {
+		if op == "sync" {
+			synced.Store(written.Load())
+		}
 		return nil
 	}
-	l := openFaulty(t, dir, f)
+	l := mustOpenWith(t, audit.Config{Dir: dir}, d.over)
 	for i := range int64(10) {
-		mustAppend(t, l, decision(fmt.Sprint(i)), true)
-		if synced.Load() != i+1 {
-			t.Fatalf("record %d was confirmed when %d were on the disk", i, synced.Load())
-		}
-	}
-	for i := range 5 {
 		mustAppend(t, l, decision(fmt.Sprint("queued-", i)), false)
-	}
-	for l.Queued() > 0 || written.Load() < 15 {
-		time.Sleep(time.Millisecond)
-	}
-	if syncs.Load() != 10 {
-		t.Errorf("records that are not durable cost %d fsyncs", syncs.Load()-10)
-	}
-	mustAppend(t, l, decision("last"), true)
-	if synced.Load() != 16 {
-		t.Errorf("%d records on the disk, want 16", synced.Load())
+		mustAppend(t, l, decision(fmt.Sprint(i)), true)
+		if synced.Load() != 2*(i+1) {
+			t.Fatalf("record %d was confirmed when %d were on the disk", 2*i+1, synced.Load())
+		}
 	}
 	mustAppend(t, l, decision("tail"), false)
 	mustClose(t, l)
-	if synced.Load() != 17 {
-		t.Errorf("Close left %d of 17 records on the disk", synced.Load())
+	if synced.Load() != 21 {
+		t.Errorf("Close left %d of 21 records on the disk", synced.Load())
 	}
 }
 
 func TestDeadlineWhileTheDiskIsStuck(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
+		d := &faulty{}
+		l := mustOpenWith(t, audit.Config{Dir: dir}, d.over)
+		var syncs atomic.Int32
 		stuck := make(chan struct{})
-		l := openFaulty(t, dir, &faulty{onSync: func() error { <-stuck; return nil }})
+		d.set(stuckSync(stuck, &syncs))
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
@@ -223,12 +294,12 @@ func TestDeadlineWhileTheDiskIsStuck(t *testing.T) {
 			time.Sleep(time.Second)
 			cancelCause(reason)
 		}()
-		if err := l.Append(gone, decision("second"), true); !errors.Is(err, reason) {
+		if err := l.Append(gone, decision("withdrawn"), true); !errors.Is(err, reason) {
 			t.Errorf("a cancelled caller gets %v", err)
 		}
-		mustAppend(t, l, decision("third"), false) // the queue has room
+		mustAppend(t, l, decision("second"), false) // the queue has room
 
-		closed := make(chan error)
+		closed := make(chan error, 1)
 		go func() { closed <- l.Close() }()
 		synctest.Wait()
 		select {
@@ -236,215 +307,122 @@ func TestDeadlineWhileTheDiskIsStuck(t *testing.T) {
 			t.Errorf("Close returned (%v) while the disk was busy", err)
 		default:
 		}
-		if err := l.Append(t.Context(), decision("late"), false); err == nil {
-			t.Error("a closing log accepted a record")
+		if err := l.Append(t.Context(), decision("late"), false); !errors.Is(err, audit.ErrClosed) {
+			t.Errorf("a closing log accepted a record: %v", err)
 		}
 		close(stuck)
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
 	})
-	// Unconfirmed is not unrecorded.
-	if got := ids(readLog(t, dir)); !slices.Equal(got, []string{"first", "second", "third"}) {
+	// What the writer had is recorded though nobody waited for it any longer;
+	// what it had not is not.
+	if got := ids(readLog(t, dir)); !slices.Equal(got, []string{"first", "second"}) {
 		t.Errorf("got %v", got)
 	}
 }
 
+// A full queue makes all callers wait, as long as they like, and none longer.
 func TestFullQueue(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		stuck := make(chan struct{}) // each fsync takes one
-		l := openFaulty(t, dir, &faulty{onSync: func() error { <-stuck; return nil }})
-		big := decision("big")
-		big.Explanation = strings.Repeat("x", audit.MaxQueue/8)
-		records := 0
+		d := &faulty{}
+		l := mustOpenWith(t, audit.Config{Dir: dir}, d.over)
+		var syncs atomic.Int32
+		stuck := make(chan struct{})
+		d.set(stuckSync(stuck, &syncs))
 		var wg sync.WaitGroup
-		durable := func(r audit.Record) {
-			records++
-			wg.Go(func() {
-				if err := l.Append(t.Context(), r, true); err != nil {
-					t.Error(err)
-				}
-			})
-			synctest.Wait()
-		}
-		durable(decision("first")) // the disk is busy with it
-		for round := range 2 {
-			accepted := 0
-			for ; ; accepted++ {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				begin := time.Now()
-				err := l.Append(ctx, big, false)
-				cancel()
-				if err == nil {
-					records++
-					continue
-				}
-				if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
-					t.Errorf("after %v: %v; want its deadline's error after 1s", time.Since(begin), err)
+		wg.Go(func() { mustAppend(t, l, decision("durable"), true) })
+		synctest.Wait()
+		accepted := 0
+		for {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			err := l.Append(ctx, big("big"), false)
+			cancel()
+			if err != nil {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatal(err)
 				}
 				break
 			}
-			if accepted != 7 || l.Queued() != accepted {
-				t.Errorf("round %d: the queue took %d records of an eighth each", round, accepted)
-			}
-			durable(big) // waits for room
-			if l.Queued() != accepted {
-				t.Errorf("round %d: %d in a queue that was full with %d", round, l.Queued(), accepted)
-			}
-			stuck <- struct{}{}
-			synctest.Wait() // the queue is written, and the disk is busy with the one that waited
-			if l.Queued() != 0 {
-				t.Errorf("round %d: %d still in the queue", round, l.Queued())
-			}
+			accepted++
+		}
+		if held := l.Held(); held > audit.MaxHeld || held < audit.MaxHeld-70_000 {
+			t.Errorf("%d bytes are held, want just under %d", held, audit.MaxHeld)
+		}
+		var waited atomic.Bool
+		wg.Go(func() {
+			mustAppend(t, l, big("waiting"), false)
+			waited.Store(true)
+		})
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if waited.Load() {
+			t.Error("a record was accepted above the bound")
 		}
 		close(stuck)
 		wg.Wait()
 		mustClose(t, l)
-		if n := len(readLog(t, dir)); n != records {
-			t.Errorf("%d records, want %d", n, records)
+		if n := len(readLines(t, dir)); n != accepted+2 {
+			t.Errorf("%d records, want %d", n, accepted+2)
 		}
 	})
 }
 
-func TestFailureIsFinal(t *testing.T) {
-	broken := errors.New("the disk is on fire")
-	for _, c := range []struct {
-		name  string
-		fault func(f *faulty)
-		torn  bool
-		want  error
-	}{
-		{"write", func(f *faulty) { f.onWrite = func([]byte) (bool, int, error) { return true, 0, broken } }, false, broken},
-		{"half a write, no space", func(f *faulty) {
-			f.onWrite = func(b []byte) (bool, int, error) {
-				n, _ := f.File.Write(b[:len(b)/2])
-				return true, n, syscall.ENOSPC
-			}
-		}, true, syscall.ENOSPC},
-		{"half a write, no error", func(f *faulty) {
-			f.onWrite = func(b []byte) (bool, int, error) {
-				n, err := f.File.Write(b[:len(b)/2])
-				return true, n, err
-			}
-		}, true, io.ErrShortWrite},
-		{"fsync", func(f *faulty) { f.onSync = func() error { return broken } }, false, broken},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			f := &faulty{}
-			l := openFaulty(t, dir, f)
-			mustAppend(t, l, decision("good"), true)
-			if l.Err() != nil {
-				t.Fatal(l.Err())
-			}
-			c.fault(f) // the writer is idle
-			if err := l.Append(t.Context(), decision("bad"), true); !errors.Is(err, c.want) {
-				t.Errorf("got %v, want %v", err, c.want)
-			}
-			f.onWrite, f.onSync = nil, nil // it works again: too late
-			for _, durable := range []bool{true, false} {
-				if err := l.Append(t.Context(), decision("late"), durable); !errors.Is(err, c.want) {
-					t.Errorf("after the failure, durable %v: got %v, want %v", durable, err, c.want)
-				}
-			}
-			if !errors.Is(l.Err(), c.want) {
-				t.Errorf("Err is %v, want %v", l.Err(), c.want)
-			}
-			for range 2 {
-				if err := l.Close(); !errors.Is(err, c.want) {
-					t.Errorf("Close gave %v, want %v", err, c.want)
-				}
-			}
-			again := mustOpen(t, dir)
-			if torn := again.Recovered() > 0; torn != c.torn {
-				t.Errorf("recovered %d bytes", again.Recovered())
-			}
-			mustAppend(t, again, decision("again"), true)
-			mustClose(t, again)
-			for _, l := range readLog(t, dir) {
-				if l.ID == "late" {
-					t.Error("a refused record is in the log")
-				}
-			}
-		})
-	}
-}
-
-// A failure releases those who wait for room, and those who wait in the queue.
-func TestFailureReleasesWaiters(t *testing.T) {
-	broken := errors.New("the disk is on fire")
+// Who gives up while the disk is stuck leaves the room to others.
+func TestWithdrawnRecordsMakeRoom(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
+		d := &faulty{}
+		l := mustOpenWith(t, audit.Config{Dir: dir}, d.over)
+		var syncs atomic.Int32
 		stuck := make(chan struct{})
-		l := openFaulty(t, dir, &faulty{onSync: func() error { <-stuck; return broken }})
-		big := decision("big")
-		big.Explanation = strings.Repeat("x", audit.MaxQueue/4)
+		d.set(stuckSync(stuck, &syncs))
 		var wg sync.WaitGroup
-		var failed atomic.Int32
-		for range 10 {
+		for i := range 600 { // 36 MB
 			wg.Go(func() {
-				if err := l.Append(t.Context(), big, true); errors.Is(err, broken) {
-					failed.Add(1)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if err := l.Append(ctx, big(fmt.Sprint(i)), true); !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
 				}
 			})
-			synctest.Wait()
 		}
-		close(stuck)
 		wg.Wait()
-		if failed.Load() != 10 {
-			t.Errorf("%d of 10 callers learnt of the failure", failed.Load())
+		if l.Queued() != 0 {
+			t.Errorf("%d records of nobody wait", l.Queued())
 		}
-		if err := l.Close(); !errors.Is(err, broken) {
-			t.Errorf("Close gave %v", err)
-		}
+		mustAppend(t, l, decision("read"), false)
+		close(stuck)
+		mustClose(t, l)
 	})
-}
-
-// Records that were accepted without waiting are not lost in silence: the log
-// says that it failed.
-func TestFailureOfQueuedRecords(t *testing.T) {
-	broken := errors.New("the disk is on fire")
-	l := openFaulty(t, t.TempDir(), &faulty{onWrite: func([]byte) (bool, int, error) { return true, 0, broken }})
-	mustAppend(t, l, decision("queued"), false)
-	for l.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	if err := l.Append(t.Context(), decision("next"), false); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
-	if err := l.Close(); !errors.Is(err, broken) {
-		t.Errorf("Close gave %v", err)
-	}
-}
-
-func TestCloseReportsTheLastSync(t *testing.T) {
-	broken := errors.New("the disk is on fire")
-	l := openFaulty(t, t.TempDir(), &faulty{onSync: func() error { return broken }})
-	mustAppend(t, l, decision("queued"), false)
-	if err := l.Close(); !errors.Is(err, broken) {
-		t.Errorf("Close gave %v", err)
+	lines := readLog(t, dir)
+	if lines[len(lines)-1].ID != "read" {
+		t.Error("the read is not recorded")
 	}
 }
 
 func TestClosed(t *testing.T) {
-	l := mustOpen(t, t.TempDir())
+	l := mustOpen(t, audit.Config{Dir: t.TempDir()})
 	mustClose(t, l)
 	mustClose(t, l)
 	for _, durable := range []bool{true, false} {
-		if err := l.Append(t.Context(), decision("late"), durable); err == nil {
-			t.Error("a closed log accepted a record")
+		if err := l.Append(t.Context(), decision("late"), durable); !errors.Is(err, audit.ErrClosed) {
+			t.Errorf("a closed log says %v", err)
 		}
 	}
-	if l.Err() != nil {
-		t.Errorf("closing is no failure: %v", l.Err())
+	if s := l.State(); s.Condition != audit.OK {
+		t.Errorf("closing is no failure: %v", s)
+	}
+	if err := l.Wait(t.Context(), 0); !errors.Is(err, audit.ErrClosed) {
+		t.Errorf("waiting for what will never come: %v", err)
 	}
 }
 
 // Appending and closing at once: what was accepted is there.
 func TestCloseWhileAppending(t *testing.T) {
 	dir := t.TempDir()
-	l := mustOpen(t, dir)
+	l := mustOpen(t, audit.Config{Dir: dir})
 	var wg sync.WaitGroup
 	var accepted atomic.Int64
 	for g := range 16 {
@@ -457,7 +435,7 @@ func TestCloseWhileAppending(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(20 * time.Millisecond)
+	until(t, "some records", func() bool { return accepted.Load() > 100 })
 	mustClose(t, l)
 	wg.Wait()
 	if n := int64(len(readLog(t, dir))); n != accepted.Load() {
@@ -465,21 +443,55 @@ func TestCloseWhileAppending(t *testing.T) {
 	}
 }
 
-func BenchmarkAppend(b *testing.B) {
-	for _, durable := range []bool{false, true} {
-		b.Run(fmt.Sprintf("durable=%v", durable), func(b *testing.B) {
-			l := mustOpen(b, b.TempDir())
-			r := fullRecord()
-			b.SetParallelism(64)
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if err := l.Append(b.Context(), r, durable); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		})
+func TestRefusedRecords(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, audit.Config{Dir: dir})
+	for name, edit := range map[string]func(*audit.Record){
+		"no kind":      func(r *audit.Record) { r.Kind = "" },
+		"unknown kind": func(r *audit.Record) { r.Kind = "Decision" },
+		"no time":      func(r *audit.Record) { r.Time = time.Time{} },
+		"no id":        func(r *audit.Record) { r.ID = "" },
+		"no code":      func(r *audit.Record) { r.Code = "" },
+	} {
+		r := decision("d")
+		edit(&r)
+		if err := l.Append(t.Context(), r, true); err == nil {
+			t.Errorf("%s: was accepted", name)
+		}
 	}
+	// They are the caller's mistakes; the log is as good as before.
+	if s := l.State(); s.Condition != audit.OK {
+		t.Error(s)
+	}
+	mustClose(t, l)
+	if n := len(readLog(t, dir)); n != 0 {
+		t.Errorf("%d records, want 0", n)
+	}
+}
+
+// Checkpoints follow within a second, and cover what is on the disk.
+func TestCheckpoints(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := mustOpen(t, audit.Config{Dir: dir})
+		if v := verify(t, dir); v.Size != 0 {
+			t.Errorf("a new log has a checkpoint over %d records", v.Size)
+		}
+		total := 0
+		for round := range 5 {
+			for range 1 + 300*round {
+				mustAppend(t, l, decision("d"), false)
+				total++
+			}
+			time.Sleep(1500 * time.Millisecond)
+			synctest.Wait()
+			if v := verify(t, dir); v.Size != uint64(total) {
+				t.Errorf("the checkpoint is over %d of %d records", v.Size, total)
+			}
+			if !strings.Contains(string(l.Checkpoint()), fmt.Sprintf("\n%d\n", total)) {
+				t.Errorf("the log's checkpoint is %s", l.Checkpoint())
+			}
+		}
+		mustClose(t, l)
+	})
 }

@@ -29,7 +29,8 @@ func payment(world *snapshot.Snapshot) (*writ.Caller, *writ.Proposal) {
 		Principal: writ.Principal{Issuer: issuer, Subject: "raj", Tenant: "acme"},
 		Actors:    []writ.Actor{{Subject: "ap-assistant", Claims: map[string]string{"client_id": "ap-assistant"}}},
 		Token: &writ.Token{
-			Issuer: issuer, Subject: "raj", Audience: []string{ct.Server.Audience}, Scopes: []string{"payments:create"},
+			Verified: true,
+			Issuer:   issuer, Subject: "raj", Audience: []string{ct.Server.Audience}, Scopes: []string{"payments:create"},
 			ID: "t-1", IssuedAt: now.Add(-time.Minute), ExpiresAt: now.Add(time.Hour),
 		},
 		Server: writ.ServerRef{ID: "payments", Endpoint: ct.Server.Endpoint}, Tool: "create_payment", DefinitionDigest: ct.Tool.Digest,
@@ -105,7 +106,7 @@ func build(tb testing.TB, files map[string]string) *snapshot.Snapshot {
 	for name, data := range files {
 		list = append(list, bundle.File{Name: name, Data: []byte(data)})
 	}
-	b, faults := bundle.Build(list)
+	b, faults := bundle.Build(list, nil)
 	if b == nil {
 		tb.Fatal(faults)
 	}

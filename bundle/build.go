@@ -8,22 +8,13 @@ import (
 	"time"
 	_ "time/tzdata" // zones are known where the machine has none
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/contract"
-	"github.com/writ-pdp/writ/entities"
 	bundlev1 "github.com/writ-pdp/writ/gen/writ/bundle/v1"
 	"github.com/writ-pdp/writ/policy"
 	"github.com/writ-pdp/writ/revocation"
 	"github.com/writ-pdp/writ/snapshot"
 )
-
-// File is one file of a bundle.
-type File struct {
-	Name string // relative to the bundle, with forward slashes
-	Data []byte
-}
 
 // Bundle is a bundle that may be served.
 type Bundle struct {
@@ -34,40 +25,26 @@ type Bundle struct {
 	Scenarios []Scenario
 	// Warnings are what should be looked at, though the bundle may be served.
 	Warnings writ.Faults
+	// Revocations are what revocations.yaml says, in its order. The snapshot's
+	// view is made of them.
+	Revocations []revocation.Entry
 	// NotDecisionBearing and AcceptedMutants are what bundle.yaml says for
 	// mutation tests.
 	NotDecisionBearing []NotDecisionBearing
 	AcceptedMutants    []AcceptedMutant
+
+	memory *memory // for the next Build
 }
 
 // builder holds what has been read of a bundle so far.
 type builder struct {
+	memory
 	layout layout
 	faults writ.Faults
 	// unchecked names the parts that could not be checked because of faults in
 	// what they rest on.
 	unchecked []string
-
-	name           string
-	zone           *time.Location
-	issuers        map[string]*snapshot.Issuer
-	templates      map[string]*yaml.Node // where "principal type User " is written
-	callers        map[string]*writ.Caller
-	identities     map[string]*writ.Caller
-	localHost      *writ.Caller
-	localOperator  *writ.Caller
-	revocations    *revocation.View
-	revoked        []revocation.Entry // of revocationFile, in its order
-	revocationFile *document
-	servers        []*server
-	held           []entities.Held
-	store          *entities.Store
-	schema         *policy.Schema
-	policies       *policy.Set
-	snapshot       *snapshot.Snapshot
-	bundle         *document // bundle.yaml; nil: there is none
-	free           []NotDecisionBearing
-	accepted       []AcceptedMutant
+	before    *memory // of the previous bundle; nil: there is none
 }
 
 // Build makes a world of files, or says everything that is wrong with them.
@@ -76,26 +53,27 @@ type builder struct {
 // that rest on it: they are not checked then, and the last of the faults, a
 // warning without a file, names them.
 //
+// Of the previous bundle it takes over what depends on nothing that changed:
+// the result is that of a build from nothing. The previous bundle stays as it
+// is, may be the previous one of others, and is not kept alive. It may be nil.
+//
 // The snapshot's LoadedAt is zero: whoever puts it to use sets it first.
-func Build(files []File) (*Bundle, writ.Faults) {
-	b := &builder{}
+func Build(files []File, previous *Bundle) (*Bundle, writ.Faults) {
+	b := &builder{memory: memory{said: map[string]writ.Faults{}}}
+	if previous != nil {
+		b.before = previous.memory
+	}
 	files = b.sortFiles(files)
+	b.remember(files)
 	b.arrange(files)
 
-	b.readBundle()
-	issuers := b.clean(b.readIssuers)
-	callers := b.clean(b.readCallers)
-	b.readRevocations()
+	b.step("bundle", b.same(b.layout.bundle, "bundle.yaml"), b.readBundle, b.reuseBundle)
+	issuers := b.step("issuers", b.same(b.layout.issuers, "issuers.yaml") && b.sameFiles("jwks/", b.layout.keySets), b.readIssuers, b.reuseIssuers)
+	callers := b.step("callers", b.same(b.layout.callers, "callers.yaml"), b.readCallers, b.reuseCallers)
+	b.step("revocations", b.same(b.layout.revocations, "revocations.yaml"), b.readRevocations, b.reuseRevocations)
 	servers := b.clean(b.readServers)
 	known := b.clean(b.readEntities)
-	if servers && callers {
-		b.checkRedeemers()
-	}
-	if servers {
-		b.checkIdentities()
-		b.checkRevoked()
-		b.checkObservers()
-	}
+	b.crossCheck(servers, callers)
 	schema := false
 	if servers && issuers {
 		schema = b.clean(b.makeSchema)
@@ -108,20 +86,20 @@ func Build(files []File) (*Bundle, writ.Faults) {
 	if schema && b.clean(b.checkEntities) && known {
 		b.compile()
 	} else if !b.layout.lawless() {
-		b.faults = append(b.faults, policy.Read(b.policySources())...)
+		b.faults = append(b.faults, policy.Read(b.policySources(), b.before.set())...)
 		b.unchecked = append(b.unchecked, "policies")
 	}
 	scenarios := b.readScenarios()
 
-	revision := revision(files)
+	var world *snapshot.Snapshot
 	if len(b.faults.Errors()) == 0 {
-		b.snapshot = b.world(revision)
+		world = b.world(revision(files))
+		b.step("mutants", b.sameBundle && b.sameRules(), func() { b.checkMutants(world) }, func() {})
+		b.step("ceremony", b.sameRules(), b.ceremony, func() {})
 	}
-	b.checkMutants()
-	b.ceremony()
-	out := &Bundle{Name: b.name, Snapshot: b.snapshot, NotDecisionBearing: b.free, AcceptedMutants: b.accepted}
-	if b.snapshot != nil {
-		out.Scenarios = b.makeScenarios(scenarios)
+	out := &Bundle{Name: b.name, Snapshot: world, Revocations: b.revoked, NotDecisionBearing: b.free, AcceptedMutants: b.accepted}
+	if world != nil {
+		out.Scenarios = b.makeScenarios(scenarios, world)
 	} else if len(scenarios) > 0 {
 		b.unchecked = append(b.unchecked, "scenarios")
 	}
@@ -133,7 +111,22 @@ func Build(files []File) (*Bundle, writ.Faults) {
 		return nil, b.closing(b.faults)
 	}
 	out.Warnings = b.faults
+	kept := b.memory
+	out.memory = &kept
 	return out, b.faults
+}
+
+// crossCheck holds against each other what different files say.
+func (b *builder) crossCheck(servers, callers bool) {
+	same := b.sameServers && b.sameCallers
+	if servers && callers {
+		b.step("redeemers", same, b.checkRedeemers, func() {})
+	}
+	if servers {
+		b.step("identities", b.sameServers, b.checkIdentities, func() {})
+		b.step("revoked", same && b.sameIssuers && b.sameRevocations, b.checkRevoked, func() {})
+		b.step("observers", b.sameServers, b.checkObservers, func() {})
+	}
 }
 
 // closing adds, after the faults, which parts they kept from being checked.
@@ -193,6 +186,7 @@ func (b *builder) readBundle() {
 // makeSchema makes the Cedar schema of all contracts and the bundle's types.
 func (b *builder) makeSchema() {
 	t := policy.Types{}
+	b.types = &t
 	for _, s := range b.servers {
 		t.Contracts = append(t.Contracts, s.contracts...)
 	}
@@ -206,6 +200,11 @@ func (b *builder) makeSchema() {
 	slices.Sort(t.Principals)
 	slices.Sort(t.Actors)
 	t.Principals, t.Actors = slices.Compact(t.Principals), slices.Compact(t.Actors)
+	if old := b.before; old != nil && b.same(b.layout.schema, "schema.cedarschema") && slices.Equal(old.types.Contracts, t.Contracts) &&
+		slices.Equal(old.types.Principals, t.Principals) && slices.Equal(old.types.Actors, t.Actors) {
+		b.schema = old.schema
+		return
+	}
 	schema, faults := policy.NewSchema(t)
 	b.locateTypes(faults)
 	b.faults = append(b.faults, b.locateContracts(faults)...)
@@ -237,30 +236,35 @@ func (b *builder) policySources() []policy.Source {
 
 // compile makes the policy set, and warns of reviews that too few could lift.
 func (b *builder) compile() {
-	set, faults := policy.Compile(b.schema, b.store, b.policySources())
+	set, faults := policy.Recompile(b.schema, b.store, b.policySources(), b.before.set())
 	b.faults = append(b.faults, faults...)
 	b.policies = set
-	if len(faults.Errors()) == 0 {
-		b.faults = append(b.faults, set.UnliftedReviews(b.people(), b.always())...)
+	if len(faults.Errors()) > 0 {
+		return
 	}
+	old := b.before
+	same := old != nil && old.policies == set && old.store == b.store && b.sameIssuers
+	b.step("reviews", same, b.checkReviews, func() { b.likely = old.likely })
 }
 
 // world is the snapshot of what has been read without an error.
 func (b *builder) world(revision string) *snapshot.Snapshot {
-	s := &snapshot.Snapshot{
-		Revision:  revision,
-		Contracts: map[string]*contract.Contract{},
-		Servers:   map[string]*contract.Server{},
-		Schema:    b.schema, Policies: b.policies, Entities: b.store, Revocations: b.revocations,
+	if b.sameServers {
+		b.contracts, b.serversByID = b.before.contracts, b.before.serversByID
+	} else {
+		b.contracts, b.serversByID = map[string]*contract.Contract{}, map[string]*contract.Server{}
+		for _, server := range b.servers {
+			for _, c := range server.contracts {
+				b.serversByID[server.id] = c.Server
+				b.contracts[server.id+"/"+c.Tool.Name] = c
+			}
+		}
+	}
+	return &snapshot.Snapshot{
+		Revision: revision, Contracts: b.contracts, Servers: b.serversByID,
+		Schema: b.schema, Policies: b.policies, Entities: b.store, Revocations: b.revocations,
 		Issuers: b.issuers, Callers: b.callers, Identities: b.identities,
 		LocalHost: b.localHost, LocalOperator: b.localOperator,
 		Zone: b.zone,
 	}
-	for _, server := range b.servers {
-		for _, c := range server.contracts {
-			s.Servers[server.id] = c.Server
-			s.Contracts[server.id+"/"+c.Tool.Name] = c
-		}
-	}
-	return s
 }

@@ -41,7 +41,7 @@ func list(files map[string][]byte) []bundle.File {
 }
 
 func TestBaseLoads(t *testing.T) {
-	b, faults := bundle.Build(list(base(t)))
+	b, faults := bundle.Build(list(base(t)), nil)
 	if b == nil || len(faults) > 0 {
 		t.Fatalf("the base has faults:\n%v", faults)
 	}
@@ -90,7 +90,7 @@ func TestFaults(t *testing.T) {
 					files[f.Name] = f.Data
 				}
 			}
-			b, faults := bundle.Build(list(files))
+			b, faults := bundle.Build(list(files), nil)
 			if (b == nil) != (len(faults.Errors()) > 0) {
 				t.Errorf("bundle %v with %d errors", b != nil, len(faults.Errors()))
 			}
@@ -139,7 +139,7 @@ func meets(f writ.Fault, want string) bool {
 func TestRevision(t *testing.T) {
 	build := func(files []bundle.File) string {
 		t.Helper()
-		b, faults := bundle.Build(files)
+		b, faults := bundle.Build(files, nil)
 		if b == nil {
 			t.Fatal(faults)
 		}
@@ -176,7 +176,7 @@ func BenchmarkBuild(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if built, faults := bundle.Build(files); built == nil {
+		if built, faults := bundle.Build(files, nil); built == nil {
 			b.Fatal(faults)
 		}
 	}

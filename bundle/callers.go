@@ -85,8 +85,8 @@ func (b *builder) readCaller(d *document, at string, in *bundlev1.Caller) {
 	for i, v := range in.GetVouchesFor() {
 		field := item(".vouches_for", i)
 		switch kind := writ.SourceKind(v); {
-		case !slices.Contains(writ.SourceKinds[:], kind):
-			fail(field, "%q is not a source kind: the kinds are %s", v, sourceKinds())
+		case kind != writ.SourceToken && !slices.Contains(writ.SourceKinds[:], kind):
+			fail(field, "%q is not a source kind: the kinds are %s, and token for who verifies access tokens itself", v, sourceKinds())
 		case c.VouchesFor(kind):
 			fail(field, "%q is there twice", v)
 		default:

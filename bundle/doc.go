@@ -11,6 +11,7 @@
 //	schema.cedarschema     the bundle's own entity types
 //	entities/**.json       entities, with validity windows
 //	issuers.yaml           whose tokens count and which entities they make
+//	jwks/NAME.json         signing keys of an issuer, where it names the file
 //	callers.yaml           who may speak to the decision point
 //	revocations.yaml       what no longer counts
 //	scenarios/**.yaml      calls and the answers that they must get

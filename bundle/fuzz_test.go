@@ -68,7 +68,7 @@ func fuzzFile(f *testing.F, name string, accept func(name string) bool) {
 func check(t *testing.T, files []bundle.File) {
 	t.Helper()
 	start := time.Now()
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if took := time.Since(start); took > time.Minute {
 		t.Errorf("Build took %v", took)
 	}

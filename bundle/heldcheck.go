@@ -14,17 +14,29 @@ import (
 	"github.com/writ-pdp/writ/entities"
 )
 
-// checkEntities holds each entity against its type in the schema.
+// checkEntities holds each entity against its type in the schema. Files that
+// are what they were under the same schema have no faults.
 func (b *builder) checkEntities() {
 	c := heldChecker{builder: b}
-	for i := range b.held {
-		h := &b.held[i]
-		if err := b.schema.CheckEntity(entityOf(h)); err != nil {
-			if c.found++; c.found > entities.MaxFaults {
-				b.fault(h.File, h.Line, h.Column, fmt.Sprintf("more than %d entities like these: mend them first, the rest is not listed", entities.MaxFaults))
-				return
+	sameSchema := b.before != nil && b.before.schema == b.schema
+	for _, f := range b.layout.entities {
+		if sameSchema && b.same(f, f.Name) {
+			continue
+		}
+		c.data = nil
+		held := b.files[f.Name].held
+		for i := range held {
+			h := &held[i]
+			if err := b.schema.CheckEntity(entityOf(h)); err != nil {
+				if c.found++; c.found > entities.MaxFaults {
+					b.fault(h.File, h.Line, h.Column, fmt.Sprintf("more than %d entities like these: mend them first, the rest is not listed", entities.MaxFaults))
+					return
+				}
+				if c.data == nil {
+					c.data = b.text(f)
+				}
+				c.explain(h, err)
 			}
-			c.explain(h, err)
 		}
 	}
 }
@@ -36,6 +48,7 @@ type heldChecker struct {
 	*builder
 	types map[string]attributes // nil until there is a fault
 	found int
+	data  []byte // of file; nil until there is a fault in it
 }
 
 // explain reports an entity that CheckEntity refuses: each attribute that its
@@ -156,23 +169,13 @@ func placeOf(h *entities.Held, message string) (pointer string, name bool) {
 // locate returns the offsets in an entity's file of what pointer leads to in
 // the entity.
 func (c *heldChecker) locate(h *entities.Held, pointer string) (name, value int) {
-	data := c.data(h)
-	start := offsetOf(data, h.Line, h.Column)
-	name, value = canon.Locate(data[start:], pointer)
+	start := offsetOf(c.data, h.Line, h.Column)
+	name, value = canon.Locate(c.data[start:], pointer)
 	return start + name, start + value
 }
 
-func (c *heldChecker) data(h *entities.Held) []byte {
-	for _, f := range c.layout.entities {
-		if f.Name == h.File {
-			return f.Data
-		}
-	}
-	return nil
-}
-
 func (c *heldChecker) faultAt(h *entities.Held, offset int, message string) {
-	line, column := lineOf(c.data(h), offset)
+	line, column := lineOf(c.data, offset)
 	c.fault(h.File, line, column, h.UID.String()+": "+message)
 }
 

@@ -2,8 +2,6 @@ package bundle
 
 import (
 	"fmt"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -30,6 +28,7 @@ func (b *builder) readIssuers() {
 	b.issuers = map[string]*snapshot.Issuer{}
 	if b.layout.issuers == nil {
 		b.issuers[localIssuer] = localDefault()
+		(&keyReader{builder: b, files: b.readKeySets()}).finish()
 		return
 	}
 	d := parseYAML(b.layout.issuers.Name, b.layout.issuers.Data)
@@ -42,6 +41,7 @@ func (b *builder) readIssuers() {
 		d.add(d.at("issuers"), "issuers", "there is no issuer, so nobody could call anything: write one or remove the file")
 	}
 	var all []template
+	keys := keyReader{builder: b, document: d, files: b.readKeySets()}
 	for i, in := range file.GetIssuers() {
 		at := item("issuers", i)
 		if in.GetIssuer() == "" {
@@ -52,14 +52,13 @@ func (b *builder) readIssuers() {
 			d.add(d.at(at+".issuer"), at+".issuer", fmt.Sprintf("%q is there already: one of the two must go", in.GetIssuer()))
 			continue
 		}
-		out := &snapshot.Issuer{Name: in.GetIssuer(), Tenant: in.GetTenant(), JWKS: in.GetJwks()}
+		out := &snapshot.Issuer{Name: in.GetIssuer(), Tenant: in.GetTenant()}
 		out.Principal, all = d.template(all, i, "principal", in.GetPrincipal(), defaultPrincipal)
 		out.Actor, all = d.template(all, i, "actor", in.GetActor(), defaultActor)
-		if err := checkJWKS(in.GetJwks()); err != nil {
-			d.add(d.at(at+".jwks"), at+".jwks", err.Error())
-		}
+		keys.trust(at, in, out)
 		b.issuers[out.Name] = out
 	}
+	keys.finish()
 	d.checkOverlaps(all)
 	b.templates = make(map[string]*yaml.Node, len(all))
 	for _, t := range all {
@@ -131,22 +130,4 @@ func (d *document) checkOverlaps(all []template) {
 			break
 		}
 	}
-}
-
-// checkJWKS says why keys can't be fetched from a URL safely.
-func checkJWKS(text string) error {
-	if text == "" {
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return fmt.Errorf("%q is not a URL to fetch keys from: write https://host/path", text)
-	}
-	if ip, err := netip.ParseAddr(u.Hostname()); u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.IsLoopback()) {
-		return nil
-	}
-	if u.Scheme != "https" {
-		return fmt.Errorf("keys come over https: whoever changes %q on its way could sign any token", text)
-	}
-	return nil
 }

@@ -39,7 +39,7 @@ func sizeOf(name string) int {
 
 // known is what a fault about a strange file says there is.
 const known = "a bundle holds servers/ID.yaml with servers/ID.tools.json, policies/**.cedar, entities/**.json, scenarios/**.yaml, " +
-	"schema.cedarschema, bundle.yaml, issuers.yaml, callers.yaml and revocations.yaml; " +
+	"jwks/NAME.json, schema.cedarschema, bundle.yaml, issuers.yaml, callers.yaml and revocations.yaml; " +
 	"README.md, files named LICENSE* and files whose names begin with a dot may lie anywhere"
 
 // layout is a bundle's files by their part in it. Each list is in bytewise
@@ -47,7 +47,7 @@ const known = "a bundle holds servers/ID.yaml with servers/ID.tools.json, polici
 type layout struct {
 	bundle, issuers, callers, revocations, schema *File
 	servers                                       map[string]*serverFiles // by id
-	policies, entities, scenarios                 []*File
+	policies, entities, scenarios, keySets        []*File
 }
 
 // serverFiles are the two files of one server.
@@ -81,11 +81,11 @@ func (b *builder) sortFiles(files []File) []File {
 		if ignored(f.Name) {
 			continue
 		}
-		if limit := sizeOf(f.Name); len(f.Data) > limit {
-			b.fault(f.Name, 0, 0, fmt.Sprintf("the file has %d bytes: at most %d are read, so split it", len(f.Data), limit))
+		if limit := sizeOf(f.Name); f.Size() > limit {
+			b.fault(f.Name, 0, 0, fmt.Sprintf("the file has %d bytes: at most %d are read, so split it", f.Size(), limit))
 			continue
 		}
-		total += len(f.Data)
+		total += f.Size()
 		out = append(out, f)
 	}
 	if len(out) > MaxFiles || total > maxTotal {
@@ -180,6 +180,8 @@ func (l *layout) place(f *File) bool {
 		l.entities = append(l.entities, f)
 	case dir == "scenarios" && ext == ".yaml":
 		l.scenarios = append(l.scenarios, f)
+	case dir == "jwks" && ext == ".json" && !strings.Contains(rest, "/"):
+		l.keySets = append(l.keySets, f)
 	case dir == "servers" && !strings.Contains(rest, "/"):
 		if id, ok := strings.CutSuffix(rest, ".tools.json"); ok && id != "" {
 			l.server(id).tools = f
@@ -214,7 +216,7 @@ func strange(name string) string {
 		return "no such file belongs here"
 	}
 	switch dir {
-	case "servers", "policies", "entities", "scenarios":
+	case "servers", "policies", "entities", "scenarios", "jwks":
 		return "no such file belongs in " + dir + "/"
 	}
 	return "no such directory belongs here"
@@ -235,9 +237,9 @@ func backup(name string) bool {
 func revision(files []File) string {
 	h := sha256.New()
 	h.Write([]byte("writ.bundle.v1\x00"))
-	for _, f := range files {
-		sum := sha256.Sum256(f.Data)
-		fmt.Fprintf(h, "%d:%s", len(f.Name), f.Name)
+	for i := range files {
+		sum := files[i].digest()
+		fmt.Fprintf(h, "%d:%s", len(files[i].Name), files[i].Name)
 		h.Write(sum[:])
 	}
 	return canon.Digest(h.Sum(nil)).String()

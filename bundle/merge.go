@@ -31,9 +31,16 @@ type scenarioCase struct {
 func (b *builder) readScenarios() []*scenarioFile {
 	var out []*scenarioFile
 	for _, f := range b.layout.scenarios {
-		s := &scenarioFile{document: parseYAML(f.Name, f.Data)}
-		s.read()
-		out = append(out, s)
+		m := b.files[f.Name]
+		if m.scenarios == nil {
+			s := &scenarioFile{document: parseYAML(f.Name, f.Data)}
+			s.read()
+			m.scenarios = s
+		}
+		// More may be found in it later: not in what is kept.
+		s := *m.scenarios
+		s.document = s.document.copy()
+		out = append(out, &s)
 	}
 	return out
 }

@@ -8,8 +8,8 @@ import "github.com/writ-pdp/writ"
 func (b *Bundle) ReadScenarios(f File) ([]Scenario, writ.Faults) {
 	file := &scenarioFile{document: parseYAML(f.Name, f.Data)}
 	file.read()
-	with := &builder{snapshot: b.Snapshot, policies: b.Snapshot.Policies}
-	scenarios := with.makeScenarios([]*scenarioFile{file})
+	with := &builder{memory: memory{policies: b.Snapshot.Policies}}
+	scenarios := with.makeScenarios([]*scenarioFile{file}, b.Snapshot)
 	faults := append(with.faults, file.faults...).Sort()
 	if len(faults.Errors()) > 0 {
 		return nil, faults

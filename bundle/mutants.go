@@ -7,6 +7,7 @@ import (
 
 	"github.com/writ-pdp/writ"
 	bundlev1 "github.com/writ-pdp/writ/gen/writ/bundle/v1"
+	"github.com/writ-pdp/writ/snapshot"
 )
 
 // NotDecisionBearing is a field of a tool's calls that decides nothing, on
@@ -54,17 +55,18 @@ func (b *builder) readMutants(d *document, file *bundlev1.BundleFile) {
 }
 
 // checkMutants holds the names in bundle.yaml against the bundle.
-func (b *builder) checkMutants() {
-	if b.bundle == nil || b.snapshot == nil {
+func (b *builder) checkMutants(world *snapshot.Snapshot) {
+	if b.bundle == nil {
 		return
 	}
-	first := len(b.bundle.faults)
-	fail := func(field, message string) { b.bundle.add(b.bundle.at(field), field, message) }
+	d := b.bundle.copy()
+	first := len(d.faults)
+	fail := func(field, message string) { d.add(d.at(field), field, message) }
 	for i, n := range b.free {
 		at := item("not_decision_bearing", i)
-		c := b.snapshot.Contracts[n.Tool]
+		c := world.Contracts[n.Tool]
 		if c == nil {
-			fail(at+".tool", didYouMean(fmt.Sprintf("nobody has reviewed %q", n.Tool), n.Tool, keys(b.snapshot.Contracts)))
+			fail(at+".tool", didYouMean(fmt.Sprintf("nobody has reviewed %q", n.Tool), n.Tool, keys(world.Contracts)))
 			continue
 		}
 		known := slices.Clone(FreeFields[:])
@@ -91,15 +93,12 @@ func (b *builder) checkMutants() {
 			fail(at, "this is accepted twice: one of the two must go")
 		}
 	}
-	b.faults = append(b.faults, b.bundle.faults[first:]...)
+	b.faults = append(b.faults, d.faults[first:]...)
 }
 
 // ceremony warns of what a bundle demands of calls that compute and touch
 // nothing: minimum sufficient authority means none for them.
 func (b *builder) ceremony() {
-	if b.snapshot == nil {
-		return
-	}
 	for _, s := range b.servers {
 		for _, c := range s.contracts {
 			if c.Effect != writ.Pure {

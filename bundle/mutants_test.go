@@ -32,7 +32,7 @@ func TestCeremony(t *testing.T) {
 				{Name: "servers/s.yaml", Data: []byte("id: s\nendpoint: https://s.example\ntools:\n  sum: " + tt.sum + "\n  " + put + "\n")},
 				{Name: "servers/s.tools.json", Data: []byte(tools)},
 				{Name: "policies/p.cedar", Data: []byte(tt.policies)},
-			})
+			}, nil)
 			var got []string
 			for _, f := range faults {
 				if f.Severity == writ.Error {

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,23 +17,42 @@ import (
 
 // makeScenarios makes a proposal of every case, against the world that they
 // speak of.
-func (b *builder) makeScenarios(files []*scenarioFile) []Scenario {
+func (b *builder) makeScenarios(files []*scenarioFile, world *snapshot.Snapshot) []Scenario {
 	var out []Scenario
-	codes, ids := b.policyNames()
+	b.codes, b.ids = b.policyNames()
+	// Proposals know nothing of the world's entities and revocations.
+	old := b.before
+	same := old != nil && b.sameIssuers && b.sameCallers && b.sameServers && slices.Equal(old.codes, b.codes) && slices.Equal(old.ids, b.ids)
 	for _, f := range files {
-		seen := map[string]int{}
-		for i, c := range f.cases {
-			p := proposer{scenarioFile: f, world: b.snapshot, codes: codes, ids: ids, at: item("cases", i), in: c}
-			switch first := seen[c.GetName()]; {
-			case c.GetName() == "":
-				p.fail("name", "the case has no name")
-			case first > 0:
-				p.fail("name", fmt.Sprintf("%q is in line %d already: name them apart", c.GetName(), first))
-			default:
-				seen[c.GetName()] = c.line
-			}
-			out = append(out, p.scenario())
+		m := b.files[f.file]
+		if was := old.file(f.file); same && was != nil && was.sum == m.sum {
+			out = append(out, m.made...)
+			continue
 		}
+		made := f.scenarios(world, b.codes, b.ids)
+		if m != nil {
+			m.made = made
+		}
+		out = append(out, made...)
+	}
+	return out
+}
+
+// scenarios makes the proposals of one file.
+func (f *scenarioFile) scenarios(world *snapshot.Snapshot, codes, ids []string) []Scenario {
+	out := make([]Scenario, 0, len(f.cases))
+	seen := map[string]int{}
+	for i, c := range f.cases {
+		p := proposer{scenarioFile: f, world: world, codes: codes, ids: ids, at: item("cases", i), in: c}
+		switch first := seen[c.GetName()]; {
+		case c.GetName() == "":
+			p.fail("name", "the case has no name")
+		case first > 0:
+			p.fail("name", fmt.Sprintf("%q is in line %d already: name them apart", c.GetName(), first))
+		default:
+			seen[c.GetName()] = c.line
+		}
+		out = append(out, p.scenario())
 	}
 	return out
 }
@@ -127,6 +147,9 @@ func (p *proposer) principal() writ.Principal {
 	}
 	_, out, claims, _ := p.person("principal", p.in.GetPrincipal())
 	p.claims = claims
+	if i := p.world.Issuers[out.Issuer]; i != nil && i.TenantClaim != "" && out.Tenant == "" {
+		out.Tenant = cmp.Or(claims[i.TenantClaim], p.in.GetToken().GetTenant(), "scenario")
+	}
 	return out
 }
 
@@ -147,19 +170,24 @@ func (p *proposer) person(field, text string) (types.EntityUID, writ.Principal, 
 func (p *proposer) actors() []writ.Actor {
 	var out []writ.Actor
 	for i, text := range p.in.GetActors() {
-		field := item("actors", i)
-		uid, ok := p.entity(field, text)
-		if !ok {
-			continue
+		if actor, ok := p.actor(item("actors", i), text); ok {
+			out = append(out, actor)
 		}
-		actor, ok := p.world.ActorOf(uid)
-		if !ok {
-			p.fail(field, fmt.Sprintf("no issuer makes %s: the templates of actors are %s", uid, p.templates(func(i *snapshot.Issuer) snapshot.Template { return i.Actor })))
-			continue
-		}
-		out = append(out, actor)
 	}
 	return out
+}
+
+// actor finds the actor that an issuer's template makes an entity of.
+func (p *proposer) actor(field, text string) (writ.Actor, bool) {
+	uid, ok := p.entity(field, text)
+	if !ok {
+		return writ.Actor{}, false
+	}
+	actor, ok := p.world.ActorOf(uid)
+	if !ok {
+		p.fail(field, fmt.Sprintf("no issuer makes %s: the templates of actors are %s", uid, p.templates(func(i *snapshot.Issuer) snapshot.Template { return i.Actor })))
+	}
+	return actor, ok
 }
 
 func (p *proposer) templates(of func(*snapshot.Issuer) snapshot.Template) string {
@@ -258,7 +286,8 @@ func (p *proposer) token(out *writ.Proposal, c *contract.Contract, server *contr
 		return
 	}
 	t := &writ.Token{
-		Issuer: or(in.GetIssuer(), out.Principal.Issuer), Subject: or(in.GetSubject(), out.Principal.Subject),
+		Verified: true,
+		Issuer:   or(in.GetIssuer(), out.Principal.Issuer), Subject: or(in.GetSubject(), out.Principal.Subject),
 		Tenant: or(in.GetTenant(), out.Principal.Tenant), ID: in.GetId(), KeyID: in.GetKeyId(), Claims: p.claims,
 		IssuedAt: timeOf(in.GetIssuedAt()), NotBefore: timeOf(in.GetNotBefore()), ExpiresAt: timeOf(in.GetExpiresAt()),
 	}
@@ -276,6 +305,14 @@ func (p *proposer) token(out *writ.Proposal, c *contract.Contract, server *contr
 		t.Scopes = in.GetScopes().GetNames()
 	case c != nil:
 		t.Scopes = scopes(c)
+	}
+	if server != nil && server.ProofOfPossession {
+		t.KeyThumbprint, t.Possessed = "scenario", !in.GetUnproven()
+	}
+	if may := in.GetMayAct(); may != "" {
+		if actor, ok := p.actor("token.may_act", may); ok {
+			t.MayAct = &actor
+		}
 	}
 	out.Token = t
 }

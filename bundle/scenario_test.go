@@ -18,7 +18,7 @@ func scenarios(t *testing.T, text string) (*bundle.Bundle, map[string]bundle.Sce
 	for _, f := range txtar.Parse([]byte(text)).Files {
 		files[f.Name] = f.Data
 	}
-	b, faults := bundle.Build(list(files))
+	b, faults := bundle.Build(list(files), nil)
 	if b == nil {
 		t.Fatalf("faults:\n%v", faults)
 	}

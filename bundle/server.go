@@ -28,8 +28,21 @@ type server struct {
 
 // readServers reads each server and its tools.
 func (b *builder) readServers() {
+	before := map[string]*server{}
+	if b.before != nil {
+		for _, s := range b.before.servers {
+			before[s.id] = s
+		}
+	}
+	b.sameServers = b.before != nil && len(before) == len(b.layout.servers)
 	for _, id := range slices.Sorted(maps.Keys(b.layout.servers)) {
 		f := b.layout.servers[id]
+		if s := before[id]; s != nil && f.review != nil && f.tools != nil && b.same(f.review, f.review.Name) && b.same(f.tools, f.tools.Name) {
+			b.faults = append(b.faults, s.faults...)
+			b.servers = append(b.servers, s)
+			continue
+		}
+		b.sameServers = false
 		tools := b.readTools(id, f)
 		if f.review == nil {
 			b.fault(f.tools.Name, 0, 0, fmt.Sprintf("nobody has reviewed these tools: write servers/%s.yaml, or remove this file", id))
@@ -91,6 +104,10 @@ func (b *builder) readTools(id string, f *serverFiles) []*definition.Tool {
 		b.fault(f.review.Name, 1, 1, fmt.Sprintf("servers/%s.tools.json is missing: write the server's answer to tools/list there", id))
 		return nil
 	}
+	m := b.files[f.tools.Name]
+	if m.tools != nil {
+		return m.tools
+	}
 	tools, err := definition.ParseList(f.tools.Data)
 	if err != nil {
 		line, column := 0, 0
@@ -103,6 +120,7 @@ func (b *builder) readTools(id string, f *serverFiles) []*definition.Tool {
 	if tools == nil {
 		tools = []*definition.Tool{}
 	}
+	m.tools = tools
 	return tools
 }
 
@@ -156,8 +174,8 @@ func (s *server) declaration(f *bundlev1.ServerFile) contract.Declaration {
 	d := contract.Declaration{
 		ID: f.GetId(), Endpoint: f.GetEndpoint(), Package: f.GetPackage(), PackageHash: f.GetPackageHash(),
 		Audience: f.GetAudience(), Version: f.GetVersion(), Owner: f.GetOwner(), Provenance: f.GetProvenance(),
-		Token: f.GetToken(), RedeemedBy: f.GetRedeemedBy(), Command: f.GetCommand(),
-		Classifications: f.GetClassifications(), Purposes: f.GetPurposes(),
+		Token: f.GetToken(), ProofOfPossession: f.GetProofOfPossession(), RedeemedBy: f.GetRedeemedBy(), Command: f.GetCommand(),
+		Classifications: f.GetClassifications(), Purposes: f.GetPurposes(), Valid: windowOf(f.GetValid()),
 		Tools: make(map[string]contract.Review, len(f.GetTools())),
 	}
 	for i, r := range f.GetResources() {
@@ -181,9 +199,10 @@ func (s *server) reviewOf(r *bundlev1.Review, at ...string) contract.Review {
 		field = member(field, name)
 	}
 	out := contract.Review{
-		Effect: r.GetEffect(), Reversible: r.Reversible, Scope: r.Scope, Intent: r.GetIntent(),
+		Valid: windowOf(r.GetValid()), Effect: r.GetEffect(), Reversible: r.Reversible, Scope: r.Scope, Intent: r.GetIntent(),
 		MethodArgument: r.GetMethodArgument(), Opaque: r.GetOpaque(), NoEvidence: r.GetNoEvidence(),
 		ReviewShows: r.GetReviewShows(), OnChange: r.GetOnChange(), DecideAt: r.GetDecideAt(), Undeclared: r.GetUndeclared(),
+		Loggable: r.GetLoggable(), Secret: r.GetSecret(),
 	}
 	if r.GetResource() != nil {
 		one := s.resource(r.GetResource(), field+".resource")
@@ -235,6 +254,14 @@ func (s *server) reviewOf(r *bundlev1.Review, at ...string) contract.Review {
 	}
 	out.Partial = s.partly(field)
 	return out
+}
+
+// windowOf converts a window; nil stays nil.
+func windowOf(w *bundlev1.Window) *contract.Window {
+	if w == nil {
+		return nil
+	}
+	return &contract.Window{From: timeOf(w.GetFrom()), Until: timeOf(w.GetUntil())}
 }
 
 // duration converts a duration that has been read, and bounds it to what Go

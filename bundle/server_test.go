@@ -43,6 +43,8 @@ tools:
     evidence:
       amount: {from: [user, document], fresh: 1h30m, independent: 2}
     review_shows: [amount, payee]
+    loggable: [amount, urgent]
+    secret: [account, note]
     decide_at: server
     on_change: strict
     undeclared: allow
@@ -109,6 +111,9 @@ entity Account in [Branch];
 	}
 	if !slices.Equal(pay.ReviewShows, []string{"/amount", "/payee"}) || !slices.Contains(pay.Opaque, "note") || !slices.Contains(pay.Opaque, "memo") {
 		t.Errorf("shown %v, opaque %v", pay.ReviewShows, pay.Opaque)
+	}
+	if !slices.Equal(pay.Loggable, []string{"/amount", "/urgent"}) || !slices.Equal(pay.Secret, []string{"account", "note"}) || !pay.SecretTargets() {
+		t.Errorf("loggable %v, secret %v", pay.Loggable, pay.Secret)
 	}
 	for _, f := range pay.Arguments.Fields {
 		switch f.Name {
@@ -218,7 +223,7 @@ func TestBuildLimits(t *testing.T) {
 	} {
 		files := base(t)
 		tt.files(files)
-		b, faults := bundle.Build(list(files))
+		b, faults := bundle.Build(list(files), nil)
 		if b != nil || !slices.ContainsFunc(faults, func(f writ.Fault) bool { return strings.Contains(f.Error(), tt.want) }) {
 			t.Errorf("%s: %v", tt.name, faults)
 		}
@@ -227,10 +232,10 @@ func TestBuildLimits(t *testing.T) {
 		}
 	}
 	twice := append(list(base(t)), bundle.File{Name: "policies/read.cedar"})
-	if b, faults := bundle.Build(twice); b != nil {
+	if b, faults := bundle.Build(twice, nil); b != nil {
 		t.Errorf("a file that is there twice: %v", faults)
 	}
-	if b, faults := bundle.Build(nil); b != nil || len(faults) == 0 {
+	if b, faults := bundle.Build(nil, nil); b != nil || len(faults) == 0 {
 		t.Errorf("no files: %v %v", b, faults)
 	}
 }

@@ -60,7 +60,7 @@ func change(t *testing.T, files map[string][]byte, name, old, text string) {
 
 func mustBuild(t *testing.T, files map[string][]byte) *bundle.Bundle {
 	t.Helper()
-	b, faults := bundle.Build(list(files))
+	b, faults := bundle.Build(list(files), nil)
 	if b == nil {
 		t.Fatalf("faults:\n%v", faults)
 	}
@@ -161,7 +161,7 @@ func TestHello(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, faults := bundle.Build(read)
+	b, faults := bundle.Build(read, nil)
 	if b == nil || len(faults) > 0 {
 		t.Fatalf("faults:\n%v", faults)
 	}

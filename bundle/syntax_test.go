@@ -77,7 +77,7 @@ func TestSyntax(t *testing.T) {
 		column := 1 + len([]rune(text[strings.LastIndexByte(text[:at], '\n')+1:at]))
 		files := base(t)
 		files["bundle.yaml"] = []byte(text)
-		_, faults := bundle.Build(list(files))
+		_, faults := bundle.Build(list(files), nil)
 		want := fmt.Sprintf("bundle.yaml:%d:%d: %s", line, column, tt.want)
 		if len(faults) == 0 || faults[0].File != "bundle.yaml" && faults[len(faults)-1].File != "bundle.yaml" && !strings.HasPrefix(faults[0].Error(), want) {
 			t.Errorf("%q\n got %v\nwant %s", text, faults, want)
@@ -104,7 +104,7 @@ func TestSyntaxIsQuick(t *testing.T) {
 		files := base(t)
 		files["bundle.yaml"] = []byte(text)
 		start := time.Now()
-		_, faults := bundle.Build(list(files))
+		_, faults := bundle.Build(list(files), nil)
 		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: took %v", name, took)
 		} else {

@@ -47,7 +47,7 @@ func (t *toolBuilder) build() {
 	t.unsettled()
 	t.absent()
 	t.arguments()
-	t.resource()
+	t.telling(t.resource())
 	t.defaultValues()
 	if !t.review.partial { // what chooses the method may be unread
 		t.methods()
@@ -200,15 +200,16 @@ func (v Argument) apply(a *argument) {
 	a.typ.Role, _ = roleOf(v.Entity, a.name)
 }
 
-// resource finds the line that says what a call is about.
-func (t *toolBuilder) resource() {
+// resource finds the line that says what a call is about, and returns it; nil:
+// there is none that could be used.
+func (t *toolBuilder) resource() *line {
 	b := &binder{faults: &t.faults, tool: t.name, catalog: t.catalog, root: t.contract.Arguments}
 	if t.review.resource != nil {
 		b.line = t.own
 	} else {
 		for _, l := range t.lines {
 			if l != nil && l.resource.Partial {
-				return // it may be the one
+				return nil // it may be the one
 			}
 			if l != nil && l.appliesTo(t.catalog) {
 				l.matches = true
@@ -219,13 +220,14 @@ func (t *toolBuilder) resource() {
 		}
 	}
 	if b.line == nil || b.line.resource.Partial {
-		return
+		return nil
 	}
 	t.contract.resourceField = b.line.field
 	if t.contract.target, t.contract.Element = b.bind(); t.contract.target != nil {
 		r := b.line.resource
 		t.contract.Resource = &r
 	}
+	return b.line
 }
 
 // defaultValues checks the values of when_absent against the finished types.

@@ -22,6 +22,10 @@ type Server struct {
 	RedeemedBy string
 	// TokenRequired says that every call needs an access token.
 	TokenRequired bool
+	// ProofOfPossession says that the token must be bound to a key or a
+	// certificate that its sender proves to hold.
+	ProofOfPossession bool
+	Valid             *Window // when it is a registered one; nil: always
 	// Classifications and Purposes are those that the server is entitled to,
 	// sorted.
 	Classifications, Purposes []string
@@ -33,6 +37,7 @@ type Server struct {
 type Contract struct {
 	Server *Server
 	Tool   *definition.Tool
+	Valid  *Window // when the review counts; nil: always
 
 	Effect         writ.Effect
 	Reversible     bool
@@ -60,7 +65,13 @@ type Contract struct {
 	// NoEvidence is the reason why there are none, if one was given.
 	NoEvidence string
 	// ReviewShows are JSON Pointers of what to show to approvers, in order.
-	ReviewShows    []string
+	ReviewShows []string
+	// Loggable are JSON Pointers of the arguments whose values records may hold,
+	// sorted.
+	Loggable []string
+	// Secret lists the arguments whose values no record may hold, as reviews
+	// name them, sorted.
+	Secret         []string
 	Postconditions *Postconditions
 
 	OnChange string // strict
@@ -72,6 +83,9 @@ type Contract struct {
 	Digest canon.Digest
 
 	supported []string // the keys of Evidence, sorted
+
+	secrets       [][]step // the places of Secret
+	secretTargets bool     // one of them is part of Resource
 
 	resourceField string // of the declaration; empty where Resource is nil
 

@@ -32,9 +32,14 @@ type Declaration struct {
 	// Token is "required" (also when empty) or "none", for a server whose calls
 	// carry no access token.
 	Token string
+	// ProofOfPossession asks for tokens that are bound to their sender's key or
+	// certificate.
+	ProofOfPossession bool
 	// RedeemedBy names the caller that redeems grants for this server. Empty:
 	// the caller named like the server.
 	RedeemedBy string
+	// Valid is when the server is a registered one; nil: always.
+	Valid *Window
 	// Classifications and Purposes are those that the server is entitled to.
 	Classifications, Purposes []string
 
@@ -79,8 +84,22 @@ type Resource struct {
 	Partial bool
 }
 
+// Window is a span of time. A zero bound is open; one of them is set.
+type Window struct {
+	From  time.Time // included
+	Until time.Time // excluded
+}
+
+// Holds reports whether now is within w. A nil Window holds always.
+func (w *Window) Holds(now time.Time) bool {
+	return w == nil || !now.Before(w.From) && (w.Until.IsZero() || now.Before(w.Until))
+}
+
 // Review is what a reviewer declares about one tool.
 type Review struct {
+	// Valid is when the review counts: outside of it the tool is one that nobody
+	// has reviewed. Nil: always.
+	Valid *Window
 	// Effect is pure, read or write. Required, here or in the defaults.
 	Effect string
 	// Reversible says that the effect can be undone. Nil: a write cannot.
@@ -111,6 +130,13 @@ type Review struct {
 	NoEvidence string
 	// ReviewShows names the arguments to show to whoever is asked to approve.
 	ReviewShows []string
+	// Loggable names the arguments whose values records of calls may hold.
+	// Nobody's else are.
+	Loggable []string
+	// Secret names the arguments whose values no record may hold in any form
+	// that they could be guessed from: also not as the target of the call. No
+	// argument is, is part of, or holds both a loggable and a secret one.
+	Secret []string
 	// Postconditions are checked after the call.
 	Postconditions *Postconditions
 	// OnChange says what a changed definition means: "strict" (also when

@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"time"
+
 	"github.com/writ-pdp/writ/canon"
 )
 
@@ -16,13 +18,17 @@ func digest(c *Contract, typed map[string]Argument, absent map[string]any) canon
 		"server": object(
 			"id", s.ID, "endpoint", s.Endpoint, "package_hash", s.PackageHash, "audience", s.Audience, "version", s.Version,
 			"redeemed_by", s.RedeemedBy, "token_required", s.TokenRequired,
+			"proof_of_possession", said(s.ProofOfPossession),
+			"valid", windowValue(s.Valid),
 			"classifications", texts(s.Classifications), "purposes", texts(s.Purposes)),
 		"tool": object(
+			"valid", windowValue(c.Valid),
 			"effect", string(c.Effect), "reversible", c.Reversible, "scope", c.Scope, "intent_required", c.IntentRequired,
 			"method_argument", c.MethodArgument, "methods", methodsValue(c.Methods),
 			"resource", resourceValue(c.Resource),
 			"opaque", texts(c.Opaque), "arguments", argumentsValue(typed), "when_absent", absent,
 			"evidence", evidenceValue(c.Evidence), "review_shows", texts(c.ReviewShows),
+			"loggable", texts(c.Loggable), "secret", texts(c.Secret),
 			"postconditions", postconditionsValue(c.Postconditions),
 			"on_change", c.OnChange, "decide_at", c.DecideAt, "undeclared_allowed", c.UndeclaredAllowed),
 	}))
@@ -51,6 +57,27 @@ func object(pairs ...any) map[string]any {
 		}
 	}
 	return m
+}
+
+func windowValue(w *Window) map[string]any {
+	if w == nil {
+		return nil
+	}
+	bound := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	return object("from", bound(w.From), "until", bound(w.Until))
+}
+
+// said is true, or nothing: for what is new and mostly not asked for.
+func said(b bool) any {
+	if b {
+		return true
+	}
+	return nil
 }
 
 func texts[S ~string](list []S) []any {

@@ -35,6 +35,8 @@ func full() contract.Declaration {
 			WhenAbsent:  map[string]any{"urgent": false},
 			Evidence:    map[string]contract.EvidenceLine{"owner": {From: []writ.SourceKind{"human", "user"}, Fresh: time.Hour, Independent: 2}},
 			ReviewShows: []string{"owner", "body"},
+			Loggable:    []string{"limit", "page"},
+			Secret:      []string{"invoice", "source"},
 			Postconditions: &contract.Postconditions{Observer: "s", Tool: "get", Within: time.Second, Checks: []contract.Check{
 				{At: "/a", Equals: "/arguments/page", Tolerance: "0.1"}, {At: "/b", In: []any{"x", json.Number("1"), true}}, {At: "/c", Present: ptr(true)},
 			}},
@@ -71,14 +73,15 @@ func paths(d *contract.Declaration) {
 // flips holds for each exported field that a digest is about how to change it,
 // sometimes after an arrangement in which it means something.
 var flips = map[string]struct{ arrange, flip func(*contract.Declaration) }{
-	"Declaration.ID":              {flip: func(d *contract.Declaration) { d.ID = "s2" }},
-	"Declaration.Endpoint":        {flip: func(d *contract.Declaration) { d.Endpoint = "https://s.example/mcp2" }},
-	"Declaration.PackageHash":     {local, func(d *contract.Declaration) { d.PackageHash = "sha256:" + strings.Repeat("1", 64) }},
-	"Declaration.Audience":        {flip: func(d *contract.Declaration) { d.Audience = "a" }},
-	"Declaration.Version":         {flip: func(d *contract.Declaration) { d.Version = "2" }},
-	"Declaration.RedeemedBy":      {flip: func(d *contract.Declaration) { d.RedeemedBy = "other" }},
-	"Declaration.Classifications": {flip: func(d *contract.Declaration) { d.Classifications = []string{"internal"} }},
-	"Declaration.Purposes":        {flip: func(d *contract.Declaration) { d.Purposes = []string{"x", "z"} }},
+	"Declaration.ID":                {flip: func(d *contract.Declaration) { d.ID = "s2" }},
+	"Declaration.Endpoint":          {flip: func(d *contract.Declaration) { d.Endpoint = "https://s.example/mcp2" }},
+	"Declaration.PackageHash":       {local, func(d *contract.Declaration) { d.PackageHash = "sha256:" + strings.Repeat("1", 64) }},
+	"Declaration.Audience":          {flip: func(d *contract.Declaration) { d.Audience = "a" }},
+	"Declaration.Version":           {flip: func(d *contract.Declaration) { d.Version = "2" }},
+	"Declaration.RedeemedBy":        {flip: func(d *contract.Declaration) { d.RedeemedBy = "other" }},
+	"Declaration.Classifications":   {flip: func(d *contract.Declaration) { d.Classifications = []string{"internal"} }},
+	"Declaration.Purposes":          {flip: func(d *contract.Declaration) { d.Purposes = []string{"x", "z"} }},
+	"Declaration.ProofOfPossession": {flip: func(d *contract.Declaration) { d.ProofOfPossession = true }},
 	"Declaration.Token": {
 		func(d *contract.Declaration) {
 			d.Audience = ""
@@ -89,6 +92,7 @@ var flips = map[string]struct{ arrange, flip func(*contract.Declaration) }{
 		},
 		func(d *contract.Declaration) { d.Token = "none" },
 	},
+	"Declaration.Valid": {flip: func(d *contract.Declaration) { d.Valid = &contract.Window{From: time.Unix(1, 0)} }},
 	"Declaration.Resources": {
 		tool(func(r *contract.Review) { r.Resource = nil }),
 		func(d *contract.Declaration) { d.Resources = []contract.Resource{{Entity: "X", ID: "{owner}"}} },
@@ -96,6 +100,9 @@ var flips = map[string]struct{ arrange, flip func(*contract.Declaration) }{
 	"Declaration.Defaults": {flip: func(d *contract.Declaration) { d.Defaults.Opaque = []string{"limit"} }},
 	"Declaration.Tools":    {flip: tool(func(r *contract.Review) { r.Effect, r.Postconditions, r.Methods = "read", nil, nil })},
 
+	"Review.Valid":          {flip: tool(func(r *contract.Review) { r.Valid = &contract.Window{From: time.Unix(2, 0)} })},
+	"Window.From":           {tool(func(r *contract.Review) { r.Valid = &contract.Window{From: time.Unix(2, 0)} }), tool(func(r *contract.Review) { r.Valid.From = time.Unix(3, 0) })},
+	"Window.Until":          {tool(func(r *contract.Review) { r.Valid = &contract.Window{Until: time.Unix(2, 0)} }), tool(func(r *contract.Review) { r.Valid.Until = time.Unix(3, 0) })},
 	"Review.Effect":         {tool(func(r *contract.Review) { r.Postconditions, r.Methods = nil, nil }), tool(func(r *contract.Review) { r.Effect = "read" })},
 	"Review.Reversible":     {flip: tool(func(r *contract.Review) { r.Reversible = ptr(true) })},
 	"Review.Scope":          {flip: tool(func(r *contract.Review) { r.Scope = nil })},
@@ -108,6 +115,8 @@ var flips = map[string]struct{ arrange, flip func(*contract.Declaration) }{
 	"Review.WhenAbsent":     {flip: tool(func(r *contract.Review) { r.WhenAbsent = map[string]any{"urgent": true} })},
 	"Review.Evidence":       {flip: tool(func(r *contract.Review) { r.Evidence = nil })},
 	"Review.ReviewShows":    {flip: tool(func(r *contract.Review) { r.ReviewShows = []string{"body", "owner"} })},
+	"Review.Loggable":       {flip: tool(func(r *contract.Review) { r.Loggable = []string{"page"} })},
+	"Review.Secret":         {flip: tool(func(r *contract.Review) { r.Secret = []string{"invoice"} })},
 	"Review.Postconditions": {flip: tool(func(r *contract.Review) { r.Postconditions = nil })},
 	"Review.DecideAt":       {flip: tool(func(r *contract.Review) { r.DecideAt = "" })},
 	"Review.Undeclared":     {flip: tool(func(r *contract.Review) { r.Undeclared = "" })},
@@ -185,7 +194,7 @@ func TestDigestCoversEverything(t *testing.T) {
 	var names []string
 	for _, v := range []any{
 		contract.Declaration{}, contract.Review{}, contract.Resource{}, contract.Method{}, contract.Argument{},
-		contract.EvidenceLine{}, contract.Postconditions{}, contract.Check{},
+		contract.EvidenceLine{}, contract.Postconditions{}, contract.Check{}, contract.Window{},
 	} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumField() {
@@ -283,9 +292,9 @@ func TestDigestOfDefaults(t *testing.T) {
 		},
 		{"order of sets",
 			contract.Declaration{ID: "s", Endpoint: "https://s.example/", Classifications: []string{"a", "b"}, Purposes: []string{"c", "d"},
-				Tools: map[string]contract.Review{"t": {Effect: "read", Opaque: []string{"body", "more"}}}},
+				Tools: map[string]contract.Review{"t": {Effect: "read", Opaque: []string{"body", "more"}, Loggable: []string{"page", "limit"}, Secret: []string{"h", "e"}}}},
 			contract.Declaration{ID: "s", Endpoint: "https://s.example/", Classifications: []string{"b", "a"}, Purposes: []string{"d", "c"},
-				Tools: map[string]contract.Review{"t": {Effect: "read", Opaque: []string{"more", "body"}}}},
+				Tools: map[string]contract.Review{"t": {Effect: "read", Opaque: []string{"more", "body"}, Loggable: []string{"limit", "page"}, Secret: []string{"e", "h"}}}},
 		},
 	} {
 		if digestOf(t, tc.spelled) != digestOf(t, tc.left) {

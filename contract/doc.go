@@ -17,8 +17,9 @@
 // # Defaults
 //
 // Declaration.Defaults lies under every tool's review. What the tool's own
-// review says replaces it; opaque names add up; arguments, when_absent and
-// evidence merge name by name. Names in the defaults that a tool lacks are
+// review says replaces it; opaque, loggable and secret names add up; arguments,
+// when_absent and evidence merge name by name. Where the defaults call loggable
+// what the tool's own review calls secret, it is secret. Names in the defaults that a tool lacks are
 // ignored for that tool; names in a tool's own review that it lacks are faults.
 //
 // # Types

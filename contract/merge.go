@@ -36,11 +36,15 @@ type review struct {
 	evidence    map[string]entry[EvidenceLine]
 	noEvidence  string
 	reviewShows []entry[string]
+	loggable    map[string]entry[bool]
+	secret      map[string]entry[bool]
 
 	postconditions *Postconditions
 	onChange       string
 	decideAt       string
 	undeclared     string
+
+	valid *Window
 
 	partial bool // it, or the defaults, could not be read whole
 }
@@ -63,6 +67,7 @@ func merge(field string, own, defaults Review) *review {
 		onChange:       first(own.OnChange, defaults.OnChange, "strict"),
 		decideAt:       first(own.DecideAt, defaults.DecideAt, "pdp"),
 		undeclared:     first(own.Undeclared, defaults.Undeclared, "refuse"),
+		valid:          firstSet(own.Valid, defaults.Valid),
 		partial:        own.Partial || defaults.Partial,
 	}
 	if scope := firstSet(own.Scope, defaults.Scope); scope != nil {
@@ -79,13 +84,9 @@ func merge(field string, own, defaults Review) *review {
 	case len(own.Evidence) == 0:
 		r.noEvidence = defaults.NoEvidence
 	}
-	r.opaque = map[string]entry[bool]{}
-	for i, name := range defaults.Opaque {
-		r.opaque[name] = entry[bool]{true, item("defaults.opaque", i), false}
-	}
-	for i, name := range own.Opaque {
-		r.opaque[name] = entry[bool]{true, item(member(field, "opaque"), i), true}
-	}
+	r.opaque = mergeNames(field, "opaque", own.Opaque, defaults.Opaque)
+	r.loggable = mergeNames(field, "loggable", own.Loggable, defaults.Loggable)
+	r.secret = mergeNames(field, "secret", own.Secret, defaults.Secret)
 	for name, a := range r.arguments {
 		if _, listed := r.opaque[name]; a.value.Opaque && !listed {
 			r.opaque[name] = entry[bool]{true, a.field, a.own}
@@ -99,6 +100,18 @@ func merge(field string, own, defaults Review) *review {
 		r.reviewShows = append(r.reviewShows, entry[string]{name, item(at, i), isOwn})
 	}
 	return r
+}
+
+// mergeNames merges lists that add up.
+func mergeNames(field, list string, own, defaults []string) map[string]entry[bool] {
+	merged := make(map[string]entry[bool], len(own)+len(defaults))
+	for i, name := range defaults {
+		merged[name] = entry[bool]{true, item(member("defaults", list), i), false}
+	}
+	for i, name := range own {
+		merged[name] = entry[bool]{true, item(member(field, list), i), true}
+	}
+	return merged
 }
 
 func mergeMaps[V any](field, list string, own, defaults map[string]V) map[string]entry[V] {
@@ -146,8 +159,11 @@ func (f *faults) shape(field string, r *Review) {
 	if r.NoEvidence != "" && len(r.Evidence) > 0 {
 		f.errorf(member(field, "evidence"), "there are evidence lines and a reason for having none: keep one of them")
 	}
+	f.window(member(field, "valid"), r.Valid)
 	f.distinct(member(field, "opaque"), r.Opaque)
 	f.distinct(member(field, "review_shows"), r.ReviewShows)
+	f.distinct(member(field, "loggable"), r.Loggable)
+	f.distinct(member(field, "secret"), r.Secret)
 	if p := r.Postconditions; p != nil {
 		f.postconditions(member(field, "postconditions"), p)
 	}

@@ -153,8 +153,9 @@ func once[S ~[]FieldError](list S) S {
 	})
 }
 
-// unused reports names in the defaults and resource lines that no tool has. An evidence line that
-// applies nowhere is an error: its author believes in a check that never runs.
+// unused reports names in the defaults and resource lines that no tool has. An evidence line or a
+// secret that applies nowhere is an error: its author believes in a check that
+// never runs.
 func (b *builder) unused() {
 	r := &b.declaration.Defaults
 	warn := func(field, name string) {
@@ -174,6 +175,15 @@ func (b *builder) unused() {
 	}
 	for i, name := range r.ReviewShows {
 		warn(item("defaults.review_shows", i), name)
+	}
+	for i, name := range r.Loggable {
+		warn(item("defaults.loggable", i), name)
+	}
+	for i, name := range r.Secret {
+		if !b.known[name] {
+			b.errorf(item("defaults.secret", i), "no tool has an argument %q, so nothing would be kept secret%s",
+				name, nearest(name, sortedKeys(b.known)))
+		}
 	}
 	for _, name := range sortedKeys(r.Evidence) {
 		if !b.known[name] {
@@ -220,7 +230,7 @@ func (b *builder) tool(name string) *Contract {
 		builder: b, name: name, review: r, definition: def, own: line,
 		typed: map[string]Argument{}, meant: map[string]any{},
 		contract: &Contract{
-			Server: b.server, Tool: def,
+			Server: b.server, Tool: def, Valid: r.valid,
 			Effect: writ.Effect(r.effect), Scope: r.scope, IntentRequired: r.intentRequired,
 			Reversible: reversible(r.effect, r.reversible),
 			OnChange:   r.onChange, DecideAt: r.decideAt, UndeclaredAllowed: r.undeclared == "allow",

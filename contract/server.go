@@ -49,10 +49,13 @@ func (f *faults) server(d *Declaration) *Server {
 	s := &Server{
 		ID: d.ID, Endpoint: d.Endpoint, PackageHash: d.PackageHash, Package: d.Package, Audience: d.Audience,
 		Version: d.Version, Owner: d.Owner, Provenance: d.Provenance,
-		RedeemedBy:      first(d.RedeemedBy, d.ID),
-		TokenRequired:   d.Token != "none",
-		Classifications: slices.Sorted(slices.Values(d.Classifications)),
-		Purposes:        slices.Sorted(slices.Values(d.Purposes)),
+		RedeemedBy:    first(d.RedeemedBy, d.ID),
+		TokenRequired: d.Token != "none",
+
+		ProofOfPossession: d.ProofOfPossession,
+		Valid:             d.Valid,
+		Classifications:   slices.Sorted(slices.Values(d.Classifications)),
+		Purposes:          slices.Sorted(slices.Values(d.Purposes)),
 	}
 	if why := badID(d.ID); why != "" {
 		f.errorf("id", "%s", why)
@@ -70,7 +73,19 @@ func (f *faults) server(d *Declaration) *Server {
 	}
 	f.labels("classifications", d.Classifications)
 	f.labels("purposes", d.Purposes)
+	f.window("valid", d.Valid)
 	return s
+}
+
+// window refuses a window that says nothing, and one that never holds.
+func (f *faults) window(field string, w *Window) {
+	switch {
+	case w == nil:
+	case w.From.IsZero() && w.Until.IsZero():
+		f.errorf(field, "a window without bounds says nothing: give from, until or both, or leave valid out")
+	case !w.Until.IsZero() && !w.From.Before(w.Until):
+		f.errorf(field, "from is not before until: such a window never holds")
+	}
 }
 
 // identity checks that the server can be recognised in exactly one way.
@@ -158,6 +173,9 @@ func (f *faults) audience(d *Declaration, s *Server) {
 	if !s.TokenRequired {
 		if d.Audience != "" {
 			f.errorf("audience", "with token: none nothing is compared with an audience: leave one of them out")
+		}
+		if d.ProofOfPossession {
+			f.errorf("proof_of_possession", "with token: none there is nothing to prove the possession of: leave one of them out")
 		}
 		if d.Endpoint != "" {
 			f.warnf("token", "a remote server without tokens: the principal is whoever the caller says")

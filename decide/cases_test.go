@@ -29,7 +29,7 @@ func loadCase(t testing.TB, archives ...string) *bundle.Bundle {
 			files = withFile(files, f.Name, f.Data)
 		}
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if b == nil {
 		t.Fatalf("%v:\n%v", archives, faults)
 	}

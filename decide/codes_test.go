@@ -30,12 +30,13 @@ func TestEveryCodeHasAFixture(t *testing.T) {
 	}
 	// No scenario can express these: a test does.
 	for code, in := range map[writ.Code][2]string{
-		writ.CodeSnapshotStale:    {"../pdp/pdp_test.go", "TestNoSnapshot"},
-		writ.CodeAuditUnavailable: {"../pdp/pdp_test.go", "TestUnrecorded"},
-		writ.CodeToolUnregistered: {"decide_test.go", "TestUnregistered"},
-		writ.CodeApprovalInvalid:  {"decide_test.go", "TestApprovalFaults"},
-		writ.CodeStaleApproval:    {"decide_test.go", "TestApprovalFaults"},
-		writ.CodeApprovalExpired:  {"decide_test.go", "TestApprovalFaults"},
+		writ.CodeSnapshotStale:       {"../pdp/pdp_test.go", "TestNoSnapshot"},
+		writ.CodeRevisionUnavailable: {"../pdp/freshness_test.go", "TestDemanded"},
+		writ.CodeAuditUnavailable:    {"../pdp/pdp_test.go", "TestUnrecorded"},
+		writ.CodeToolUnregistered:    {"decide_test.go", "TestUnregistered"},
+		writ.CodeApprovalInvalid:     {"decide_test.go", "TestApprovalFaults"},
+		writ.CodeStaleApproval:       {"decide_test.go", "TestApprovalFaults"},
+		writ.CodeApprovalExpired:     {"decide_test.go", "TestApprovalFaults"},
 	} {
 		data, err := os.ReadFile(in[0])
 		if err != nil {

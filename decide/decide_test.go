@@ -150,7 +150,8 @@ func TestTokenActors(t *testing.T) {
 	caller := b.Snapshot.Callers[s.Caller]
 	p := s.Proposal
 	p.Token = &writ.Token{
-		Issuer: p.Principal.Issuer, Subject: p.Principal.Subject, Tenant: p.Principal.Tenant, ExpiresAt: s.Now.Add(time.Hour),
+		Verified: true,
+		Issuer:   p.Principal.Issuer, Subject: p.Principal.Subject, Tenant: p.Principal.Tenant, ExpiresAt: s.Now.Add(time.Hour),
 		Actors: []writ.Actor{{Subject: "bot", Claims: map[string]string{"client_id": "bot"}}},
 	}
 	if d := decide.Decide(b.Snapshot, caller, &p, s.Now, nil); d.Code != writ.CodeAllow || !slices.Equal(d.Actors, []string{`Agent::"bot"`}) {

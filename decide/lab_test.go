@@ -91,7 +91,8 @@ func labProposal(t testing.TB, c labCase) *writ.Proposal {
 		Intent:    &writ.Intent{ID: c.IntentID, Purpose: "lab", DeclaredAt: time.Unix(c.Now-60, 0), ExpiresAt: time.Unix(c.Now+600, 0)},
 		Principal: writ.Principal{Issuer: issuer, Subject: c.Subject, Tenant: c.Tenant},
 		Token: &writ.Token{
-			Issuer: issuer, Subject: c.TokenSub, Audience: []string{c.Audience}, Scopes: c.Scopes, ExpiresAt: time.Unix(c.ExpiresAt, 0),
+			Verified: true,
+			Issuer:   issuer, Subject: c.TokenSub, Audience: []string{c.Audience}, Scopes: c.Scopes, ExpiresAt: time.Unix(c.ExpiresAt, 0),
 		},
 		Server: writ.ServerRef{ID: c.Server, Endpoint: c.Endpoint},
 		Tool:   c.Tool, DefinitionDigest: tool.Digest, ArgumentsJSON: []byte(c.Arguments),
@@ -123,7 +124,7 @@ func labWorld(t testing.TB) *snapshot.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if b == nil {
 		t.Fatal(faults)
 	}

@@ -105,7 +105,7 @@ func (c *call) checkIdentifiers() failure {
 			return malformed(index("approvals", i, "approver"), why)
 		}
 	}
-	if p.Token != nil {
+	if p.Token != nil && p.Token.Invalid == "" {
 		return checkTokenForm(p.Token)
 	}
 	return passed
@@ -173,6 +173,12 @@ func checkTokenForm(t *writ.Token) failure {
 	}
 	for i := range t.Actors {
 		if f := checkActor("token.actors", i, &t.Actors[i]); f.code != "" {
+			return f
+		}
+	}
+	if t.MayAct != nil {
+		if f := checkActor("token.may_act", 0, t.MayAct); f.code != "" {
+			f.field = "token.may_act"
 			return f
 		}
 	}

@@ -80,7 +80,7 @@ func decideReal(t *testing.T, text string) (allowed, denied int) {
 		{Name: "servers/github.tools.json", Data: []byte(`{"tools":[` + text + `]}`)},
 		{Name: "policies/all.cedar", Data: []byte("@id(\"all\")\npermit (principal, action, resource);\n")},
 		{Name: "scenarios/a.yaml", Data: fmt.Appendf(nil, "cases:\n- {name: call, principal: 'User::\"me\"', tool: github/%s, expect: ALLOW}\n", tool.Name)},
-	})
+	}, nil)
 	if b == nil {
 		t.Fatalf("%s:\n%v", tool.Name, faults)
 	}

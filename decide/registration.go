@@ -21,9 +21,15 @@ func (c *call) checkRegistration() failure {
 	if p.Server.PackageHash != server.PackageHash {
 		return failure{writ.CodeServerIdentity, "The server is registered with another package hash.", "server.package_hash"}
 	}
+	if !server.Valid.Holds(c.now) {
+		return failure{writ.CodeServerIdentity, "The server's registration is not valid now.", "server.id"}
+	}
 	c.contract = c.world.Contract(p.Server.ID, p.Tool)
 	if c.contract == nil {
 		return failure{writ.CodeToolUnregistered, "Nobody has reviewed this tool of this server.", "tool"}
+	}
+	if !c.contract.Valid.Holds(c.now) {
+		return failure{writ.CodeToolUnregistered, "The review of this tool is not valid now.", "tool"}
 	}
 	if c.definition != c.contract.Tool.Digest {
 		return failure{writ.CodeDefinitionChanged, "The tool's current definition differs from the reviewed one.", "definition_digest"}

@@ -22,6 +22,12 @@ func (c *call) checkToken() failure {
 	if t == nil && required {
 		return failure{writ.CodeTokenInvalid, "The server takes a token and the proposal has none.", "token"}
 	}
+	if t != nil && t.Invalid != "" {
+		return failure{writ.CodeTokenInvalid, t.Invalid, "access_token"}
+	}
+	if t != nil && !t.Verified {
+		return failure{writ.CodeTokenInvalid, "Nobody who may has verified the token: send it as access_token, or let the caller vouch for tokens.", "token"}
+	}
 	issuer := c.world.Issuers[p.Principal.Issuer]
 	if issuer == nil {
 		return failure{writ.CodeTokenInvalid, "The principal's issuer is not one of the bundle's.", "principal.issuer"}
@@ -44,17 +50,23 @@ func (c *call) checkTokenClaims(t *writ.Token, issuer *snapshot.Issuer, required
 	if t.Subject != p.Principal.Subject {
 		return failure{writ.CodeSubjectMismatch, "The token's subject is not the principal.", "token.subject"}
 	}
+	if issuer.TenantClaim != "" && t.Tenant == "" {
+		return failure{writ.CodeSubjectMismatch, "The token does not say whose tenant it is of, as its issuer's tokens must.", "token.tenant"}
+	}
 	if issuer.Tenant != "" && p.Principal.Tenant != issuer.Tenant || t.Tenant != "" && p.Principal.Tenant != t.Tenant {
 		return failure{writ.CodeSubjectMismatch, "The token is another tenant's.", "principal.tenant"}
 	}
 	if required && (len(t.Audience) != 1 || t.Audience[0] != c.contract.Server.Audience || t.Audience[0] == "") {
 		return failure{writ.CodeAudienceMismatch, "The token is not for this server alone.", "token.audience"}
 	}
-	if !c.now.Before(t.ExpiresAt) {
+	if !c.now.Before(t.ExpiresAt.Add(issuer.Leeway)) || t.ExpiresAt.IsZero() {
 		return failure{writ.CodeTokenExpired, "The token has expired.", "token.expires_at"}
 	}
-	if c.now.Before(t.NotBefore) {
+	if c.now.Add(issuer.Leeway).Before(t.NotBefore) {
 		return failure{writ.CodeTokenExpired, "The token is not valid yet.", "token.not_before"}
+	}
+	if required && c.contract.Server.ProofOfPossession && !t.Possessed {
+		return failure{writ.CodeTokenInvalid, possession(t), "dpop_proof"}
 	}
 	if required && c.rule.Scope != "" && !slices.Contains(t.Scopes, c.rule.Scope) {
 		c.decision.MissingScope = c.rule.Scope
@@ -76,6 +88,9 @@ func (c *call) nameEntities(t *writ.Token, issuer *snapshot.Issuer) failure {
 	}
 	c.decision.Principal = entityText(c.principal)
 	c.chain = c.proposal.Actors
+	if f := c.checkMayAct(t, issuer); f.code != "" {
+		return f
+	}
 	if t != nil && len(t.Actors) > 0 {
 		c.chain = slices.Concat(t.Actors, c.proposal.Actors)
 	}
@@ -96,6 +111,34 @@ func (c *call) nameEntities(t *writ.Token, issuer *snapshot.Issuer) failure {
 			return failure{writ.CodeTokenInvalid, "The issuer's template cannot name an actor: " + err.Error() + ".", index("actors", i, "claims")}
 		}
 		c.decision.Actors[i] = entityText(c.actors[i])
+	}
+	return passed
+}
+
+// possession says why a token that must be bound to its owner's key is not.
+func possession(t *writ.Token) string {
+	if t.KeyThumbprint == "" && t.CertificateThumbprint == "" {
+		return "The server takes only tokens that are bound to a key or a certificate, and this one is not."
+	}
+	return "The token is bound to a key or a certificate, and nobody has proved to hold it."
+}
+
+// checkMayAct holds whoever is appended to the token's chain against the one
+// party that the token lets act (RFC 8693, section 4.4).
+func (c *call) checkMayAct(t *writ.Token, issuer *snapshot.Issuer) failure {
+	if t == nil || t.MayAct == nil {
+		return passed
+	}
+	or := func(s string) string {
+		if s == "" {
+			return issuer.Name
+		}
+		return s
+	}
+	for i := range c.proposal.Actors {
+		if a := &c.proposal.Actors[i]; a.Subject != t.MayAct.Subject || or(a.Issuer) != or(t.MayAct.Issuer) {
+			return failure{writ.CodeTokenInvalid, "The token does not let this actor act.", index("actors", i, "subject")}
+		}
 	}
 	return passed
 }

@@ -19,7 +19,7 @@ import (
 // no memory with data.
 //
 // What concerns several entities (one declared twice, cycles, parents that
-// nobody declares) is for [New].
+// nobody declares) is for [Join].
 func Decode(file string, data []byte) ([]Held, writ.Faults) {
 	if len(data) > MaxFile {
 		return nil, writ.Faults{{File: file, Message: fmt.Sprintf(

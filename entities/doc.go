@@ -1,12 +1,12 @@
 // Package entities holds what a bundle says about people, groups, agents and
 // things: Cedar entities with validity windows.
 //
-// [Decode] reads one file of a bundle, [New] joins the files into a [Store],
+// [Decode] reads one file of a bundle, [Join] joins the files into a [Store],
 // and [Store.Get] answers the one question that a decision asks: what is this
 // entity, and what is it a member of, at this instant?
 //
 //	held, faults := entities.Decode("entities/people.json", data)
-//	store, faults := entities.New(held)
+//	store, faults := entities.Join([][]entities.Held{held}, nil)
 //	ann, ok := store.Get(types.NewEntityUID("User", "ann"), now)
 //
 // # The file
@@ -42,6 +42,12 @@
 // sum of its elements: 1,024 colliding ones take 86 ms, each time), and
 // [MaxAncestors] ancestors of an entity.
 //
+// # Changes
+//
+// A bundle is read again whenever one of its files changes. What [Join] made
+// before, it takes over: of a million entities in a thousand files, only those
+// of the changed files are looked at, and those whose ancestors changed.
+//
 // # Windows
 //
 // A window holds from its From (included) until its Until (excluded). At an
@@ -58,6 +64,6 @@
 //
 // A parent needs no entry of its own: an undeclared group is a parent like
 // another, and a policy may name it. But a mistyped group would drop a
-// membership in silence, so [New] reports each undeclared parent once, as a
+// membership in silence, so [Join] reports each undeclared parent once, as a
 // warning, with the nearest declared id.
 package entities

@@ -8,66 +8,46 @@ import (
 	"github.com/writ-pdp/writ"
 )
 
-// graph is the memberships of a store as numbers, whatever their windows. It
-// lives while [New] works. Numbers below len(store.held) are entities; those
-// from there on are parents that nobody declares.
+// graph is the memberships of all entities as numbers, whatever their windows,
+// in order to say what is wrong with them: it is made only where something is.
+// Numbers below len(held) are entities; those from there on are parents that
+// nobody declares.
 type graph struct {
-	store   *Store
+	held    []*Held
+	numbers map[types.EntityUID]int32
 	begin   []int32 // parents of entity i are up[begin[i]:begin[i+1]]
 	up      []int32
-	outside []outside
 	order   []int32 // every entity after its parents; made by cycles
 }
 
-// outside is a parent that nobody declares.
-type outside struct {
-	uid     types.EntityUID
-	first   int32 // the first entity that names it
-	members int   // how many name it
-}
-
-func newGraph(s *Store) *graph {
-	g := &graph{store: s, begin: make([]int32, 1, len(s.held)+1)}
-	edges := 0
-	for i := range s.held {
-		edges += len(s.held[i].Parents)
-	}
-	g.up = make([]int32, 0, edges)
-	numbers := map[types.EntityUID]int{} // of outside
-	for i := range s.held {
-		for _, p := range s.held[i].Parents {
-			j, ok := s.find(p.UID)
-			if !ok {
-				j = int32(len(s.held) + g.outsider(numbers, p.UID, int32(i)))
+// newGraph numbers the entities. Of those declared twice it knows the first.
+func newGraph(files [][]Held) *graph {
+	g := &graph{numbers: map[types.EntityUID]int32{}, begin: []int32{0}}
+	for _, held := range files {
+		for i := range held {
+			if _, twice := g.numbers[held[i].UID]; !twice {
+				g.numbers[held[i].UID] = int32(len(g.held))
 			}
-			g.up = append(g.up, j)
+			g.held = append(g.held, &held[i])
+		}
+	}
+	outside := int32(len(g.held))
+	for _, h := range g.held {
+		for _, p := range h.Parents {
+			n, ok := g.numbers[p.UID]
+			if !ok {
+				n = outside
+				g.numbers[p.UID] = n
+				outside++
+			}
+			g.up = append(g.up, n)
 		}
 		g.begin = append(g.begin, int32(len(g.up)))
 	}
 	return g
 }
 
-// outsider counts entity i as a member of a parent that nobody declares.
-func (g *graph) outsider(numbers map[types.EntityUID]int, uid types.EntityUID, i int32) int {
-	n, ok := numbers[uid]
-	if !ok {
-		n = len(g.outside)
-		numbers[uid] = n
-		g.outside = append(g.outside, outside{uid: uid, first: i})
-	}
-	g.outside[n].members++
-	return n
-}
-
 func (g *graph) parents(i int32) []int32 { return g.up[g.begin[i]:g.begin[i+1]] }
-
-// uid returns the name behind a number.
-func (g *graph) uid(n int32) types.EntityUID {
-	if int(n) < len(g.store.held) {
-		return g.store.held[n].UID
-	}
-	return g.outside[int(n)-len(g.store.held)].uid
-}
 
 // visit is an entity whose ancestors are being visited.
 type visit struct {
@@ -86,7 +66,7 @@ func (g *graph) cycles() writ.Faults {
 		done
 	)
 	var faults writ.Faults
-	state := make([]uint8, len(g.store.held))
+	state := make([]uint8, len(g.held))
 	g.order = make([]int32, 0, len(state))
 	var way []visit
 	for root := range state {
@@ -145,8 +125,8 @@ func (g *graph) cycle(way []visit, p int32) writ.Fault {
 		if i > 0 {
 			path.WriteString(" in ")
 		}
-		path.WriteString(showUID(g.uid(round[(first+i)%len(round)].entity)))
+		path.WriteString(showUID(g.held[round[(first+i)%len(round)].entity].UID))
 	}
-	start := &g.store.held[round[first].entity]
+	start := g.held[round[first].entity]
 	return start.fault(writ.Error, "memberships form a cycle of %d: %s in %s. Remove one of them", len(round), &path, showUID(start.UID))
 }

@@ -82,7 +82,7 @@ func answers(world *snapshot.Snapshot, scenarios []bundle.Scenario) []writ.Decis
 func TestExamples(t *testing.T) {
 	for _, e := range all {
 		t.Run(e.name, func(t *testing.T) {
-			b, faults := bundle.Build(read(t, e.files))
+			b, faults := bundle.Build(read(t, e.files), nil)
 			for _, f := range faults {
 				t.Error(f)
 			}
@@ -125,7 +125,7 @@ func TestEveryPolicyIsNoticed(t *testing.T) {
 	for _, e := range all {
 		t.Run(e.name, func(t *testing.T) {
 			files := read(t, e.files)
-			b, faults := bundle.Build(files)
+			b, faults := bundle.Build(files, nil)
 			if b == nil {
 				t.Fatal(faults)
 			}
@@ -178,7 +178,7 @@ func without(t *testing.T, files []bundle.File, p *policy.Policy) *snapshot.Snap
 		}
 		changed = append(changed, f)
 	}
-	b, faults := bundle.Build(changed)
+	b, faults := bundle.Build(changed, nil)
 	if b == nil {
 		t.Fatalf("without %s: %v", p.ID, faults)
 	}

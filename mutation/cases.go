@@ -162,7 +162,7 @@ func (r *runner) neighbours() []neighbour {
 			files = append(files, f)
 		}
 	}
-	b, _ := bundle.Build(files)
+	b, _ := bundle.Build(files, nil)
 	if b == nil {
 		return nil
 	}

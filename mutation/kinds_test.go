@@ -134,7 +134,7 @@ func bankRunner(t *testing.T) *runner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if b == nil {
 		t.Fatal(faults)
 	}

@@ -55,7 +55,7 @@ func change(t testing.TB, files []bundle.File, name, old, text string) []bundle.
 
 func build(t testing.TB, files []bundle.File) *bundle.Bundle {
 	t.Helper()
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if b == nil {
 		t.Fatal(faults)
 	}
@@ -175,7 +175,7 @@ func TestSeededFaults(t *testing.T) {
 				e := line(t, files, name)
 				files = change(t, files, e.file, e.old, e.text)
 			}
-			b, faults := bundle.Build(files)
+			b, faults := bundle.Build(files, nil)
 			if tt.by == "load" {
 				if !slices.ContainsFunc(faults, func(f writ.Fault) bool { return strings.Contains(f.Error(), tt.want) }) {
 					t.Fatalf("not found: %v", faults)
@@ -305,7 +305,7 @@ func TestNotDecisionBearing(t *testing.T) {
 		{"reason: Nothing but ledgers is in a group.\n- policy: clerks-read\n  mutation: 'action widened: action == Action::\"bank/balance\" → action'\n  reason: Nothing", "reason: ' '\n- policy: clerks-reed\n  mutation: 'action widened: action == Action::\"bank/balance\" → action'\n  reason: Nothing", "say why"},
 		{"policy: not-your-own\n  mutation: principal", "policy: not-yours-own\n  mutation: principal", "did you mean not-your-own?"},
 	} {
-		if b, faults := bundle.Build(change(t, bank, config, tt.old, tt.text)); b != nil || !strings.Contains(faults.Error(), tt.want) {
+		if b, faults := bundle.Build(change(t, bank, config, tt.old, tt.text), nil); b != nil || !strings.Contains(faults.Error(), tt.want) {
 			t.Errorf("%q: %v", tt.text, faults)
 		}
 	}
@@ -352,7 +352,7 @@ func BenchmarkRun(b *testing.B) {
 			continue
 		}
 		b.Run(name, func(b *testing.B) {
-			made, faults := bundle.Build(read(b, dir))
+			made, faults := bundle.Build(read(b, dir), nil)
 			if made == nil {
 				b.Skip(faults)
 			}

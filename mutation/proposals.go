@@ -254,7 +254,7 @@ func (g *proposalMutator) people() {
 				if m.proposal.Token != nil {
 					m.proposal.Token.Subject, m.proposal.Token.Claims = subject, claims
 				} else if len(claims) > 0 {
-					m.proposal.Token = &writ.Token{Issuer: p.Principal.Issuer, Subject: subject, ExpiresAt: m.now.Add(time.Hour), Claims: claims}
+					m.proposal.Token = &writ.Token{Verified: true, Issuer: p.Principal.Issuer, Subject: subject, ExpiresAt: m.now.Add(time.Hour), Claims: claims}
 				}
 			}).field = "principal"
 		} else {

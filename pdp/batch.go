@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -23,18 +25,24 @@ type Item struct {
 }
 
 // DecideBatch answers proposals in their order, all from one snapshot and at
-// one instant. A bad one denies itself alone. More than MaxBatch, or none, are
-// an error, as is a ctx that ends before everything is decided; an error
-// counts as a denial of all.
-func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item) ([]Answer, error) {
+// one instant. demand is that of Decide. A bad one denies itself alone. More
+// than MaxBatch, or none, are an error, as is a ctx that ends before everything
+// is decided; an error counts as a denial of all.
+func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item, demand string) ([]Answer, error) {
 	if caller == nil {
 		return nil, errors.New("pdp: nothing was decided: there is no caller")
 	}
 	if len(items) == 0 || len(items) > MaxBatch {
 		return nil, fmt.Errorf("pdp: a batch has 1 to %d proposals, not %d", MaxBatch, len(items))
 	}
-	now, world := p.now(), p.snapshots.Load()
+	s, err := p.setting(ctx, demand)
+	if err != nil {
+		return nil, err
+	}
+	items = slices.Clone(items) // the tokens in them are judged
 	decisions := make([]writ.Decision, len(items))
+	took := make([]time.Duration, len(items))
+	read := s.read
 	within := make([]context.Context, len(items)) // each may have a span of its own
 	ends := make([]func(...trace.SpanEndOption), len(items))
 	for i, item := range items {
@@ -44,10 +52,13 @@ func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item
 		within[i], ends[i] = itemSpan(ctx, i)
 		defer ends[i]() // in case of an error; to end it again does nothing
 		if item.Unreadable != "" {
-			decisions[i] = malformed(world, item.Proposal, item.Field, item.Unreadable)
+			decisions[i] = malformed(s.world, item.Proposal, item.Field, item.Unreadable)
 		} else {
-			decisions[i] = decideIn(world, caller, item.Proposal, now, observer(within[i]))
+			items[i].Proposal = p.tokens.Judge(within[i], s.world, caller, item.Proposal, s.now)
+			decisions[i] = s.decide(caller, items[i].Proposal, observer(within[i]))
 		}
+		done := time.Now()
+		took[i], read = done.Sub(read), done
 	}
 	// Durable records share a group commit only if they wait together.
 	answers := make([]Answer, len(items))
@@ -57,7 +68,7 @@ func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item
 			// What fails here may not take the process along: unsettled is denied.
 			answers[i] = Answer{decision: unrecorded(&decisions[i])}
 			defer func() { _ = recover() }()
-			answers[i] = p.settle(within[i], now, caller, item.Proposal, decisions[i])
+			answers[i] = p.settle(within[i], &s, caller, item.Proposal, decisions[i], took[i])
 			ends[i]()
 		})
 	}

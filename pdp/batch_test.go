@@ -32,7 +32,7 @@ func TestBatch(t *testing.T) {
 			proposals, want = append(proposals, pdp.Item{Proposal: &writ.Proposal{}, Unreadable: "It is not a valid time.", Field: "token.expires_at"}), append(want, writ.CodeMalformedProposal)
 		}
 	}
-	answers, err := p.DecideBatch(t.Context(), host, proposals)
+	answers, err := p.DecideBatch(t.Context(), host, proposals, "")
 	if err != nil || len(answers) != len(want) {
 		t.Fatalf("%d answers, %v", len(answers), err)
 	}
@@ -60,12 +60,12 @@ func TestBatchRefused(t *testing.T) {
 	cancel()
 	one := make([]pdp.Item, 1)
 	for name, try := range map[string]func() ([]pdp.Answer, error){
-		"none": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, nil) },
+		"none": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, nil, "") },
 		"257": func() ([]pdp.Answer, error) {
-			return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 257))
+			return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 257), "")
 		},
-		"no caller": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), nil, one) },
-		"late":      func() ([]pdp.Answer, error) { return p.DecideBatch(late, b.Snapshot.LocalHost, one) },
+		"no caller": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), nil, one, "") },
+		"late":      func() ([]pdp.Answer, error) { return p.DecideBatch(late, b.Snapshot.LocalHost, one, "") },
 	} {
 		if answers, err := try(); err == nil || answers != nil {
 			t.Errorf("%s: %v, %v", name, answers, err)
@@ -74,7 +74,7 @@ func TestBatchRefused(t *testing.T) {
 	if len(log.records) != 0 {
 		t.Error("something was recorded of nothing")
 	}
-	if answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 256)); err != nil || len(answers) != 256 {
+	if answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 256), ""); err != nil || len(answers) != 256 {
 		t.Errorf("256: %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestBatchSettlesOrDenies(t *testing.T) {
 	b := lab(t)
 	p := newPDP(t, panicking{}, holding(b.Snapshot))
 	s := b.Scenarios[0].At(time.Now())
-	answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, []pdp.Item{{Proposal: &s.Proposal}})
+	answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, []pdp.Item{{Proposal: &s.Proposal}}, "")
 	if err != nil || len(answers) != 1 || answers[0].Allowed() || answers[0].Decision().Code != writ.CodeAuditUnavailable {
 		t.Errorf("%v, %v", answers, err)
 	}
@@ -103,7 +103,7 @@ func TestExplainRecorded(t *testing.T) {
 	p := newPDP(t, log, holding(b.Snapshot))
 	for i, s := range b.Scenarios {
 		s := s.At(time.Now())
-		e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal)
+		e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal, "")
 		if err != nil || e.Decision.Code != s.Expect.Code || len(e.Controls) == 0 {
 			t.Errorf("%s: %s after %d controls, %v", s.Name, e.Decision.Code, len(e.Controls), err)
 		}
@@ -113,19 +113,19 @@ func TestExplainRecorded(t *testing.T) {
 	}
 	s := b.Scenarios[0].At(time.Now())
 	dead := newPDP(t, &memory{fail: errors.New("disk full")}, holding(b.Snapshot))
-	if e, err := dead.Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal); err != nil || e.Decision.Code != writ.CodeAuditUnavailable || len(e.Controls) > 0 {
+	if e, err := dead.Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal, ""); err != nil || e.Decision.Code != writ.CodeAuditUnavailable || len(e.Controls) > 0 {
 		t.Errorf("unrecorded: %+v, %v", e, err)
 	}
-	if e, err := newPDP(t, log, &snapshot.Holder{}).Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal); err != nil || e.Decision.Code != writ.CodeSnapshotStale {
+	if e, err := newPDP(t, log, &snapshot.Holder{}).Explain(t.Context(), b.Snapshot.LocalOperator, "", &s.Proposal, ""); err != nil || e.Decision.Code != writ.CodeSnapshotStale {
 		t.Errorf("no bundle: %+v, %v", e, err)
 	}
-	if e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "operator", &s.Proposal); err != nil || e.Decision.Outcome != writ.Deny {
+	if e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "operator", &s.Proposal, ""); err != nil || e.Decision.Outcome != writ.Deny {
 		t.Errorf("in the place of who may not propose: %+v, %v", e, err)
 	}
-	if e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "nobody", &s.Proposal); err != nil || e.Decision.Outcome != writ.Deny {
+	if e, err := p.Explain(t.Context(), b.Snapshot.LocalOperator, "nobody", &s.Proposal, ""); err != nil || e.Decision.Outcome != writ.Deny {
 		t.Errorf("in the place of nobody: %+v, %v", e, err)
 	}
-	if _, err := p.Explain(t.Context(), nil, "", nil); err == nil {
+	if _, err := p.Explain(t.Context(), nil, "", nil, ""); err == nil {
 		t.Error("nothing is explained to nobody")
 	}
 }

@@ -18,8 +18,8 @@ import (
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/audit"
-	"github.com/writ-pdp/writ/decide"
 	"github.com/writ-pdp/writ/snapshot"
+	"github.com/writ-pdp/writ/token"
 )
 
 // Log is where every answer is recorded before it is given. With durable set
@@ -29,16 +29,28 @@ type Log interface {
 	Append(ctx context.Context, r audit.Record, durable bool) error
 }
 
-// Config says what a PDP is made of. Every field is required.
+// Config says what a PDP is made of.
 type Config struct {
-	Snapshots *snapshot.Holder // the world; may be empty at first: then everything is denied
-	Log       Log
+	Snapshots *snapshot.Holder // the world; may be empty at first: then everything is denied. Required
+	Log       Log              // required
+	// Revocations is the log that Revoke appends to. Nil: this PDP takes no
+	// revocations, and those of its bundle are all that there are.
+	Revocations RevocationLog
+	// MaxStaleness is how long the source of bundles and revocations may be
+	// silent until consequential calls are SNAPSHOT_STALE. 0: for ever.
+	MaxStaleness time.Duration
+	// Tokens verifies access tokens. Nil: one that nobody has verified is
+	// invalid.
+	Tokens *token.Verifier
 }
 
 // PDP answers proposals. Make one with [New]; it is safe for concurrent use.
 type PDP struct {
-	snapshots *snapshot.Holder
-	log       Log
+	snapshots    *snapshot.Holder
+	log          Log
+	revocations  RevocationLog // nil: there is none
+	maxStaleness time.Duration // 0: there is no limit
+	tokens       *token.Verifier
 
 	last atomic.Int64 // the latest instant given out, in Unix nanoseconds
 }
@@ -52,7 +64,10 @@ func New(cfg Config) (*PDP, error) {
 	if cfg.Snapshots == nil {
 		return nil, errors.New("pdp: a snapshot holder is required")
 	}
-	return &PDP{snapshots: cfg.Snapshots, log: cfg.Log}, nil
+	if cfg.MaxStaleness < 0 {
+		return nil, errors.New("pdp: MaxStaleness is negative: give a duration, or 0 for no limit")
+	}
+	return &PDP{snapshots: cfg.Snapshots, log: cfg.Log, revocations: cfg.Revocations, maxStaleness: cfg.MaxStaleness, tokens: cfg.Tokens}, nil
 }
 
 // Answer is one recorded decision. Its zero value denies.
@@ -70,32 +85,24 @@ func (a Answer) Decision() writ.Decision { return a.decision }
 // Allowed reports whether the call may go ahead.
 func (a Answer) Allowed() bool { return a.decision.Outcome == writ.Allow }
 
-// Decide answers one proposal that caller brings. A denial is an answer; an
-// error means that nothing could be decided, because ctx ended first, and
-// counts as a denial.
-func (p *PDP) Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal) (Answer, error) {
+// Decide answers one proposal that caller brings, in a world that is at least
+// as fresh as the revision demand, which is text from an earlier answer; empty:
+// in whichever is current. A denial is an answer; an error means that nothing
+// could be decided, because ctx ended first, and counts as a denial.
+func (p *PDP) Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal, demand string) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, fmt.Errorf("pdp: nothing was decided: %w", err)
 	}
 	if caller == nil || proposal == nil {
 		return Answer{}, errors.New("pdp: nothing was decided: there is no caller or no proposal")
 	}
-	now := p.now()
-	return p.settle(ctx, now, caller, proposal, decideIn(p.snapshots.Load(), caller, proposal, now, observer(ctx))), nil
-}
-
-// decideIn decides in a world, or without one. o may be nil.
-func decideIn(world *snapshot.Snapshot, caller *writ.Caller, proposal *writ.Proposal, now time.Time, o decide.Observer) writ.Decision {
-	if proposal == nil {
-		return malformed(world, nil, "proposal", "There is no proposal.")
+	s, err := p.setting(ctx, demand)
+	if err != nil {
+		return Answer{}, err
 	}
-	if world == nil {
-		return writ.Decision{
-			Code: writ.CodeSnapshotStale, Control: writ.ControlFreshness, Explanation: "No bundle is loaded.",
-			Server: proposal.Server.ID, Tool: proposal.Tool,
-		}
-	}
-	return decide.Decide(world, caller, proposal, now, o)
+	proposal = p.tokens.Judge(ctx, s.world, caller, proposal, s.now)
+	d := s.decide(caller, proposal, observer(ctx))
+	return p.settle(ctx, &s, caller, proposal, d, time.Since(s.read)), nil
 }
 
 // Refuse answers MALFORMED_PROPOSAL to a proposal that could not be read off
@@ -108,7 +115,8 @@ func (p *PDP) Refuse(ctx context.Context, caller *writ.Caller, proposal *writ.Pr
 	if caller == nil || proposal == nil {
 		return Answer{}, errors.New("pdp: nothing was decided: there is no caller or no proposal")
 	}
-	return p.settle(ctx, p.now(), caller, proposal, malformed(p.snapshots.Load(), proposal, field, why)), nil
+	s := setting{world: p.snapshots.Load(), now: p.now()}
+	return p.settle(ctx, &s, caller, proposal, malformed(s.world, proposal, field, why), 0), nil
 }
 
 // malformed is the decision on a proposal that could not be read.
@@ -124,11 +132,12 @@ func malformed(world *snapshot.Snapshot, proposal *writ.Proposal, field, why str
 }
 
 // settle alone makes an Answer: record, then release. An ALLOW of anything
-// but a pure or a read is durable before it is given.
-func (p *PDP) settle(ctx context.Context, now time.Time, caller *writ.Caller, proposal *writ.Proposal, d writ.Decision) Answer {
+// but a pure or a read is durable before it is given. To decide took some time;
+// 0: it was not measured.
+func (p *PDP) settle(ctx context.Context, s *setting, caller *writ.Caller, proposal *writ.Proposal, d writ.Decision, took time.Duration) Answer {
 	id := rand.Text()
 	durable := d.Outcome == writ.Allow && d.Effect != writ.Read && d.Effect != writ.Pure
-	if err := p.log.Append(ctx, record(ctx, id, now, caller, proposal, &d), durable); err != nil {
+	if err := p.log.Append(ctx, record(ctx, id, s, caller, proposal, &d, took), durable); err != nil {
 		d = unrecorded(&d)
 	}
 	describe(ctx, id, &d)
@@ -145,10 +154,18 @@ func unrecorded(d *writ.Decision) writ.Decision {
 	}
 }
 
-// now reads the clock once a call. It never runs backwards within a process,
-// whatever is done to the machine's clock.
-func (p *PDP) now() time.Time {
-	t := time.Now().UnixNano()
+// now reads the clock once a call, see instant.
+func (p *PDP) now() time.Time { return p.instant(time.Now()) }
+
+// instant makes of a reading of the clock the instant of a call. It never runs backwards within a process,
+// whatever is done to the machine's clock: once that is put back, now stands
+// still until it has caught up. What expired at the later instant stays
+// expired, and what began has begun: after a clock that was ahead, revocations
+// and memberships whose windows end or begin within the difference are judged
+// as at the later instant, which may be to the wrong side. The machine's clock
+// is trusted; a restart makes now the machine's time again.
+func (p *PDP) instant(reading time.Time) time.Time {
+	t := reading.UnixNano()
 	for {
 		last := p.last.Load()
 		if t <= last {

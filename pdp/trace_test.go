@@ -39,7 +39,7 @@ func TestSpan(t *testing.T) {
 	for i, s := range b.Scenarios {
 		s := s.At(time.Now())
 		ctx, span := tracer.Start(t.Context(), s.Name)
-		a, err := p.Decide(ctx, b.Snapshot.Callers[s.Caller], &s.Proposal)
+		a, err := p.Decide(ctx, b.Snapshot.Callers[s.Caller], &s.Proposal, "")
 		span.End()
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestSpanOfTheUnread(t *testing.T) {
 	const claim = "a stranger's text"
 	proposal := &writ.Proposal{RequestID: claim, Server: writ.ServerRef{ID: claim}, Tool: claim, Principal: writ.Principal{Subject: claim}}
 	ctx, span := tracer.Start(t.Context(), "call")
-	if _, err := p.Decide(ctx, &writ.Caller{Name: "host"}, proposal); err != nil {
+	if _, err := p.Decide(ctx, &writ.Caller{Name: "host"}, proposal, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Refuse(ctx, &writ.Caller{Name: "host"}, proposal, "token", "It is not a token."); err != nil {
@@ -120,7 +120,7 @@ func TestSpansOfABatch(t *testing.T) {
 		s := s.At(time.Now())
 		items = append(items, pdp.Item{Proposal: &s.Proposal})
 	}
-	answers, err := p.DecideBatch(ctx, b.Snapshot.Callers[b.Scenarios[0].Caller], items)
+	answers, err := p.DecideBatch(ctx, b.Snapshot.Callers[b.Scenarios[0].Caller], items, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,13 +160,13 @@ func TestTraceOfRecords(t *testing.T) {
 	s := b.Scenarios[0].At(time.Now())
 	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true})
 	ctx := trace.ContextWithRemoteSpanContext(t.Context(), remote)
-	if _, err := p.Explain(ctx, &writ.Caller{Name: "operator"}, "", &s.Proposal); err != nil {
+	if _, err := p.Explain(ctx, &writ.Caller{Name: "operator"}, "", &s.Proposal, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Refuse(ctx, &writ.Caller{Name: "host"}, &s.Proposal, "x", "y"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Decide(t.Context(), &writ.Caller{Name: "host"}, &s.Proposal); err != nil {
+	if _, err := p.Decide(t.Context(), &writ.Caller{Name: "host"}, &s.Proposal, ""); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{remote.TraceID().String(), remote.TraceID().String(), ""} {

@@ -29,6 +29,7 @@ import (
 	"github.com/writ-pdp/writ/pdp"
 	"github.com/writ-pdp/writ/server"
 	"github.com/writ-pdp/writ/snapshot"
+	"github.com/writ-pdp/writ/token"
 )
 
 // PDP is a running PDP for one test.
@@ -50,7 +51,7 @@ func New(t testing.TB, dir string) *PDP {
 	if err != nil {
 		t.Fatalf("pdptest: %v", err)
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if b == nil {
 		t.Fatalf("pdptest: the bundle %s has faults:\n%v", dir, faults)
 	}
@@ -58,7 +59,9 @@ func New(t testing.TB, dir string) *PDP {
 	holder := &snapshot.Holder{}
 	b.Snapshot.LoadedAt = time.Now()
 	holder.Store(b.Snapshot)
-	decider, err := pdp.New(pdp.Config{Snapshots: holder, Log: p})
+	verifier := token.New(token.Config{})
+	t.Cleanup(verifier.Close)
+	decider, err := pdp.New(pdp.Config{Snapshots: holder, Log: p, Tokens: verifier})
 	if err != nil {
 		t.Fatalf("pdptest: %v", err)
 	}

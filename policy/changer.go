@@ -16,11 +16,9 @@ import (
 // fraction of its cost. It is for asking "what if", as mutation tests do. It
 // is not safe for concurrent use; the sets that it makes are.
 type Changer struct {
-	set   *Set
-	known EntitySet
+	set *Set
 	// base has what compiling keeps from one policy to the next.
 	base compiler
-	ids  map[string]bool
 }
 
 // NewChanger returns a Changer for s. known is what s was compiled with.
@@ -28,12 +26,14 @@ func NewChanger(s *Set, known EntitySet) *Changer {
 	if known == nil {
 		known = noEntities{}
 	}
-	c := &Changer{set: s, known: known, ids: map[string]bool{}}
-	c.base = compiler{schema: s.schema, known: known, cutter: newCutter(s.schema), actions: newActionNames(s.schema), memo: map[string]any{}}
+	policies := make(map[string]bool, len(s.policies))
 	for _, p := range s.policies {
-		c.ids[p.ID] = true
+		policies[p.ID] = true
 	}
-	return c
+	return &Changer{set: s, base: compiler{
+		schema: s.schema, cutter: newCutter(s.schema), actions: newActionNames(s.schema), memo: map[string]any{},
+		census: &census{known: known, policies: policies},
+	}}
 }
 
 // Replace returns the set in which text stands in place of the policy id, and
@@ -49,19 +49,19 @@ func (c *Changer) Replace(id string, text []byte) (*Set, writ.Faults) {
 	}
 	one := c.base
 	one.ids = map[string]*entry{}
-	one.parse(Source{File: old.File, Text: text})
+	one.enter(readFile(Source{File: old.File, Text: text}))
 	if len(one.faults.Errors()) > 0 {
 		return nil, one.faults.Sort()
 	}
 	if len(one.entries) != 1 || one.entries[0].policy.ID != id {
 		return nil, writ.Faults{{File: old.File, Message: fmt.Sprintf("the text is not one policy with @id(%q)", id)}}
 	}
-	one.check(one.entries[0], c.ids)
+	one.check(one.entries[0])
 	faults := one.faults.Sort()
 	if len(faults.Errors()) > 0 {
 		return nil, faults
 	}
-	made := one.entries[0].policy
+	made := one.policies()[0]
 	made.Line, made.Column, made.ordinal = old.Line, old.Column, old.ordinal
 	return c.with(func(p *Policy) *Policy {
 		if p.ID == id {
@@ -94,7 +94,8 @@ func (c *Changer) Alone(id string) *Set {
 	open := newPolicy(writ.PolicyRef{}, -1, &ast.Policy{
 		Effect: ast.EffectPermit, Principal: ast.ScopeTypeAll{}, Action: ast.ScopeTypeAll{}, Resource: ast.ScopeTypeAll{},
 	})
-	return newSet(c.set.schema, append([]*Policy{open}, set.policies...))
+	open.digest = policyDigest(open)
+	return newSet(c.set.schema, append([]*Policy{open}, set.policies...), nil, nil)
 }
 
 // with makes a set of what change gives for each policy; nil leaves it out.
@@ -108,7 +109,7 @@ func (c *Changer) with(change func(*Policy) *Policy) *Set {
 			policies = append(policies, &own)
 		}
 	}
-	return newSet(c.set.schema, policies)
+	return newSet(c.set.schema, policies, nil, c.set)
 }
 
 // Covers lists the actions of calls and approvals that p is a candidate for,

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,36 +19,53 @@ import (
 //
 // Policies are ordered by the bytewise path of their file, then by position.
 func Compile(s *Schema, known EntitySet, sources []Source) (*Set, writ.Faults) {
+	return Recompile(s, known, sources, nil)
+}
+
+// Recompile is Compile for a bundle of which a set was made before. What is
+// the same it doesn't look at again: the files whose text hasn't changed are
+// not parsed, and where the schema is the same one, too, not validated; it is
+// only asked whether the entities and policies that they name are there. Set
+// and faults are those of Compile. previous stays as it is, and may be nil.
+func Recompile(s *Schema, known EntitySet, sources []Source, previous *Set) (*Set, writ.Faults) {
 	if known == nil {
 		known = noEntities{}
 	}
 	c := &compiler{
-		schema: s, known: known, cutter: newCutter(s), ids: map[string]*entry{}, actions: newActionNames(s),
-		memo: map[string]any{},
+		schema: s, cutter: newCutter(s), ids: map[string]*entry{}, memo: map[string]any{},
+		census: &census{known: known, policies: map[string]bool{}},
 	}
 	sources = slices.Clone(sources)
 	slices.SortStableFunc(sources, func(a, b Source) int { return strings.Compare(a.File, b.File) })
+	same := previous != nil && previous.schema == s && len(previous.files) == len(sources)
 	for i, src := range sources {
 		if i > 0 && sources[i-1].File == src.File {
 			c.faults = append(c.faults, writ.Fault{File: src.File, Message: "the file is there twice"})
+			same = false
 			continue
 		}
-		c.parse(src)
+		file, known := previous.file(src, s)
+		if !known {
+			file = readFile(src)
+		}
+		same = same && known && file == previous.files[i]
+		c.enter(file)
 	}
-	ids := make(map[string]bool, len(c.ids))
+	c.census.incomplete = c.incomplete
 	for id := range c.ids {
-		ids[id] = true
+		c.census.policies[id] = true
 	}
-	policies := make([]*Policy, len(c.entries))
-	for i, e := range c.entries {
-		c.check(e, ids)
-		policies[i] = e.policy
+	for _, e := range c.entries {
+		c.check(e)
 	}
 	faults := c.faults.Sort()
-	if len(faults.Errors()) > 0 {
+	switch {
+	case len(faults.Errors()) > 0:
 		return nil, faults
+	case same:
+		return previous, faults
 	}
-	return newSet(s, policies), faults
+	return newSet(s, c.policies(), c.files, previous), faults
 }
 
 // noEntities is a bundle without entities.
@@ -59,27 +77,59 @@ func (noEntities) IDs(types.EntityType) []string { return nil }
 // compiler compiles the policies of one bundle.
 type compiler struct {
 	schema  *Schema
-	known   EntitySet
 	cutter  *cutter
+	census  *census
+	files   []*policyFile
 	entries []*entry
 	ids     map[string]*entry
 	faults  writ.Faults
 	memo    map[string]any // of the lints
-	actions *actionNames
+	actions *actionNames   // made by actionNames
 	// incomplete says that some policies couldn't be read.
 	incomplete bool
 }
 
-// entry is one policy on its way.
+// policyFile is one file of policies as it was read.
+type policyFile struct {
+	source     Source
+	entries    []*entry // in order
+	faults     writ.Faults
+	incomplete bool // some policies couldn't be read
+}
+
+// entry is one policy on its way. Once a set is made of it, it doesn't change.
 type entry struct {
-	policy      *Policy
+	policy      *Policy // its ordinal and what an index adds are not filled in
 	source      Source
 	offset      int // of the policy in the source
 	annotations map[string]string
+	found       *findings // nil: not looked at yet
+}
+
+// file returns the file of a set with this text, checked against this schema
+// or not yet checked.
+func (s *Set) file(src Source, schema *Schema) (*policyFile, bool) {
+	if s == nil {
+		return nil, false
+	}
+	i, ok := slices.BinarySearchFunc(s.files, src.File, func(f *policyFile, name string) int { return strings.Compare(f.source.File, name) })
+	if !ok || !bytes.Equal(s.files[i].source.Text, src.Text) {
+		return nil, false
+	}
+	file := s.files[i]
+	if s.schema == schema {
+		return file, true
+	}
+	anew := *file
+	anew.entries = make([]*entry, len(file.entries))
+	for i, e := range file.entries {
+		anew.entries[i] = &entry{policy: e.policy, source: e.source, offset: e.offset, annotations: e.annotations}
+	}
+	return &anew, true
 }
 
 // declare reads a policy's annotations and notes the policy.
-func (c *compiler) declare(e *entry, p *ast.Policy, text []byte) {
+func (f *policyFile) declare(e *entry, p *ast.Policy, text []byte) {
 	ref := writ.PolicyRef{File: e.source.File, Line: p.Position.Line}
 	e.annotations = make(map[string]string, len(p.Annotations))
 	for _, a := range p.Annotations {
@@ -87,46 +137,96 @@ func (c *compiler) declare(e *entry, p *ast.Policy, text []byte) {
 	}
 	a := annotations{entry: e, policy: p, text: text}
 	absent := a.read(&ref)
-	if first := c.ids[ref.ID]; first != nil {
-		a.fault("id", "the id %q is taken by the policy at %s:%d: choose another", ref.ID, first.policy.File, first.policy.Line)
-	}
-	c.faults = append(c.faults, a.faults...)
-	e.policy = newPolicy(ref, len(c.entries), p)
+	f.faults = append(f.faults, a.faults...)
+	e.policy = newPolicy(ref, 0, p)
 	e.policy.Text, e.policy.AbsentAllowed = text, absent
-	c.entries = append(c.entries, e)
-	if ref.ID != "" && c.ids[ref.ID] == nil {
-		c.ids[ref.ID] = e
+	e.policy.digest = policyDigest(e.policy)
+	f.entries = append(f.entries, e)
+}
+
+// enter adds the policies of a file to the bundle's.
+func (c *compiler) enter(f *policyFile) {
+	c.files = append(c.files, f)
+	c.faults = append(c.faults, f.faults...)
+	c.incomplete = c.incomplete || f.incomplete
+	for _, e := range f.entries {
+		id := e.policy.ID
+		if first := c.ids[id]; first != nil {
+			a := annotations{entry: e, policy: e.policy.ast, text: e.policy.Text}
+			a.fault("id", "the id %q is taken by the policy at %s:%d: choose another", id, first.policy.File, first.policy.Line)
+			c.faults = append(c.faults, a.faults...)
+		} else if id != "" {
+			c.ids[id] = e
+		}
+		c.entries = append(c.entries, e)
 	}
 }
 
-// check validates and lints one policy.
-func (c *compiler) check(e *entry, ids map[string]bool) {
+// policies makes the policies of a set: each set has its own.
+func (c *compiler) policies() []*Policy {
+	out := make([]*Policy, len(c.entries))
+	for i, e := range c.entries {
+		p := *e.policy
+		p.ordinal, p.Inactive = i, e.found.inactive
+		out[i] = &p
+	}
+	return out
+}
+
+// check validates and lints one policy, unless that is done already, and asks
+// whether what it names is there.
+func (c *compiler) check(e *entry) {
+	if e.found == nil {
+		before := len(c.faults)
+		found := c.examine(e)
+		found.faults = append(slices.Clip(found.faults), c.faults[before:]...).Sort()
+		c.faults = c.faults[:before]
+		e.found = &found
+	}
+	faults := e.found.faults
+	for _, n := range e.found.named {
+		if f, absent := c.absent(e, n); absent {
+			faults = append(slices.Clip(faults), f)
+		}
+	}
+	if len(faults) > len(e.found.faults) {
+		faults = faults.Sort()
+	}
+	c.faults = append(c.faults, faults...)
+}
+
+// examine validates and lints one policy.
+func (c *compiler) examine(e *entry) findings {
 	p := e.policy
 	actions, ok := c.scope(e)
 	if !ok {
-		return
+		return findings{}
 	}
 	in := lintInput{
 		policy: p.ast, ref: p.PolicyRef, source: e.source, text: p.Text, offset: e.offset,
-		annotations: e.annotations, actions: actions, schema: c.schema,
-		known: c.known, supplied: c.schema.supplied, policies: ids, incomplete: c.incomplete, names: c.actions, memo: c.memo,
+		annotations: e.annotations, actions: actions, schema: c.schema, names: c.actionNames(), memo: c.memo,
 	}
 	if len(actions) == 0 {
-		p.Inactive = true
 		what := "is inactive"
 		if p.Effect == types.Forbid {
 			what = "is inactive and forbids nothing"
 		}
 		c.warn(e, "%s %s: %s", c.name(e), what, c.schema.inactive(p.ast.Action))
-		return
+		return findings{inactive: true}
 	}
 	cut := c.cutter.cut(p.ast, actions)
 	in.cut = cut.schema
 	if err := cut.validate(p.ast); err != nil {
-		c.faults = append(c.faults, explain(in, err)...)
-		return
+		return explain(in, err)
 	}
-	c.faults = append(c.faults, lint(in)...)
+	return lint(in)
+}
+
+func (c *compiler) actionNames() *actionNames {
+	if c.actions == nil {
+		c.actions = newActionNames(c.schema)
+	}
+	return c.actions
 }
 
 // scope lists the actions of calls and approvals that a policy's action scope
@@ -173,7 +273,7 @@ func (c *compiler) knownAction(e *entry, i int, uid types.EntityUID) bool {
 	if _, ok := c.schema.covers[uid]; ok {
 		return true
 	}
-	c.fail(e, i, "%s", c.actions.unknown(uid))
+	c.fail(e, i, "%s", c.actionNames().unknown(uid))
 	return false
 }
 

@@ -45,27 +45,6 @@ func contextReads(p *ast.Policy) fieldSet {
 	return read
 }
 
-// contextFieldsRead returns, for each known action, the fields that its
-// candidate policies read.
-func contextFieldsRead(policies []*Policy, groups map[types.EntityUID][]types.EntityUID, open func(types.EntityUID) bool) map[types.EntityUID]fieldSet {
-	scopes := map[shelfKey]fieldSet{}
-	for _, p := range policies {
-		read := contextReads(p.ast)
-		for _, key := range shelvesOf(p) {
-			scopes[key] |= read
-		}
-	}
-	out := make(map[types.EntityUID]fieldSet, len(groups))
-	for action, in := range groups {
-		var read fieldSet
-		for _, key := range actionKeys(action, in, open(action)) {
-			read |= scopes[key]
-		}
-		out[action] = read
-	}
-	return out
-}
-
 // Context returns the context of one evaluation of action: of [Schema.Context]
 // those attributes that the action's policies read. The others could not
 // change what any of them says, and are not made.

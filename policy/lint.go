@@ -14,12 +14,18 @@ import (
 
 // lint finds rules that could never fire, or that let through what their
 // author can't have meant to, in a policy that Cedar's validator accepts.
-func lint(in lintInput) writ.Faults {
-	return check(in).lints().Sort()
+func lint(in lintInput) findings { return check(in).lints() }
+
+// findings are what is found of one policy.
+type findings struct {
+	faults writ.Faults   // whatever else the bundle holds
+	named  []namedEntity // which may or may not be there
+	// inactive says that the policy's action scope covers no tool.
+	inactive bool
 }
 
 // lints reports what the validator accepts.
-func (c *checker) lints() writ.Faults {
+func (c *checker) lints() findings {
 	spelling := c.scopeSpelling()
 	out := slices.Concat(spelling, c.scopeBounds(), c.targetlessCalls(), c.positiveGuards())
 	explained, wrong := map[*expr]bool{}, map[*expr]bool{} // in which a lint is reported, and anything
@@ -48,7 +54,11 @@ func (c *checker) lints() writ.Faults {
 			spelt[n.e.at] = spelt[n.e.at] || n.topic == topicCase
 		}
 	}
-	return slices.Concat(out, c.contradictions(wrong, explained), c.names(spelt), c.constants(explained))
+	named, abnormal := c.names(spelt)
+	return findings{
+		faults: slices.Concat(out, c.contradictions(wrong, explained), abnormal, c.constants(explained)),
+		named:  named,
+	}
 }
 
 // placeOf returns where a note belongs.

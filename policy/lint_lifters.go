@@ -2,8 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"iter"
 	"slices"
-	"strings"
 
 	"github.com/cedar-policy/cedar-go/types"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
@@ -30,75 +30,101 @@ type Lifters struct {
 // or time counts as fulfilled. Only scopes, principals, actions and
 // context.review are looked at, and forbids that hold for every such approval.
 func (s *Set) Lifters(review *Policy, candidates []types.EntityUID, entities types.EntityGetter) Lifters {
-	return newLifting(s, candidates, entities).lifters(review)
+	among := make(map[types.EntityUID]bool, len(candidates))
+	for _, uid := range candidates {
+		among[uid] = true
+	}
+	l := newLifting(s, People{
+		All:   slices.Values(candidates),
+		Among: func(uid types.EntityUID) bool { return among[uid] },
+		In:    ancestry(entities),
+	})
+	return l.lifters(review)
+}
+
+// ancestry says who is in which group, by the parents of entities.
+func ancestry(entities types.EntityGetter) func(who, group types.EntityUID) bool {
+	if entities == nil {
+		entities = types.EntityMap(nil)
+	}
+	ancestors := map[types.EntityUID]map[types.EntityUID]bool{}
+	return func(who, group types.EntityUID) bool {
+		known := ancestors[who]
+		if known == nil {
+			known = map[types.EntityUID]bool{}
+			for todo := []types.EntityUID{who}; len(todo) > 0; todo = todo[1:] {
+				if known[todo[0]] {
+					continue
+				}
+				known[todo[0]] = true
+				if e, ok := entities.Get(todo[0]); ok {
+					todo = append(todo, slices.Collect(e.Parents.All())...)
+				}
+			}
+			ancestors[who] = known
+		}
+		return known[group]
+	}
+}
+
+// People are those who might approve. There may be a million.
+type People struct {
+	All   iter.Seq[types.EntityUID]             // in order
+	Among func(uid types.EntityUID) bool        // reports whether All yields uid
+	In    func(who, group types.EntityUID) bool // reports whether who is group, or a member of it at any time
 }
 
 // UnliftedReviews warns of each review policy that too few people, or nobody,
-// might lift: see [Set.Lifters].
-func (s *Set) UnliftedReviews(candidates []types.EntityUID, entities types.EntityGetter) writ.Faults {
-	l := newLifting(s, candidates, entities)
-	var out writ.Faults
+// might lift: see [Set.Lifters]. It looks no further once it has found enough
+// of them, and begins with likely: those whom it returned when it was asked
+// before.
+func (s *Set) UnliftedReviews(people People, likely []types.EntityUID) (faults writ.Faults, found []types.EntityUID) {
+	l := newLifting(s, people)
 	for _, p := range s.policies {
 		if p.Review == 0 || p.Inactive || p.AboutApproval() {
 			continue
 		}
-		found := l.lifters(p)
-		if found.Action.IsZero() || found.Others || len(found.Known) >= p.Review {
+		l.enough, l.likely = p.Review, likely
+		fewest := l.lifters(p)
+		if fewest.Action.IsZero() || fewest.Others || len(fewest.Known) >= p.Review {
 			continue
 		}
 		who := "no entity in the bundle is"
-		if len(found.Known) > 0 {
-			names := make([]string, len(found.Known))
-			for i, uid := range found.Known {
+		if len(fewest.Known) > 0 {
+			names := make([]string, len(fewest.Known))
+			for i, uid := range fewest.Known {
 				names[i] = uid.String()
 			}
 			who = "only " + list(names) + " might be"
 		}
-		out = append(out, writ.Fault{
+		faults = append(faults, writ.Fault{
 			File: p.File, Line: p.Line, Column: p.Column, Severity: writ.Warning,
-			Message: fmt.Sprintf("%s permitted %s for %q (needs %d)", who, found.Action, p.ID, p.Review),
+			Message: fmt.Sprintf("%s permitted %s for %q (needs %d)", who, fewest.Action, p.ID, p.Review),
 		})
 	}
-	return out
+	return faults, l.sufficient
 }
 
 // lifting looks for those who might lift reviews.
 type lifting struct {
-	set        *Set
-	candidates []types.EntityUID
-	entities   types.EntityGetter
-	ancestors  map[types.EntityUID]map[types.EntityUID]bool
-	parsed     map[*Policy]*parsedConditions
+	set    *Set
+	plan   *liftPlan
+	people People
+	// enough is how many people will do; 0: all are wanted.
+	enough int
+	likely []types.EntityUID
+	// sufficient are those who were enough, each once.
+	sufficient []types.EntityUID
 }
 
-// parsedConditions are a policy's conditions, and whether they depend on the
-// action or the tool.
-type parsedConditions struct {
-	conditions []condition
-	ofAction   bool
-}
-
-func newLifting(s *Set, candidates []types.EntityUID, entities types.EntityGetter) *lifting {
-	if entities == nil {
-		entities = types.EntityMap(nil)
-	}
-	return &lifting{
-		set: s, candidates: candidates, entities: entities,
-		ancestors: map[types.EntityUID]map[types.EntityUID]bool{}, parsed: map[*Policy]*parsedConditions{},
-	}
+func newLifting(s *Set, people People) *lifting {
+	return &lifting{set: s, plan: s.lifting(), people: people}
 }
 
 func (l *lifting) lifters(review *Policy) Lifters {
 	var fewest Lifters
-	seen := map[string]bool{}
-	for _, approval := range l.approvals(review) {
-		permits, forbids := l.about(approval)
-		key := l.key(approval, permits, forbids)
-		if seen[key] {
-			continue
-		}
-		seen[key] = true
-		found := l.forApproval(review, approval, permits, forbids)
+	for _, approval := range l.plan.approvals[review.ID] {
+		found := l.forApproval(review, approval)
 		if fewest.Action.IsZero() || fewest.Others && !found.Others ||
 			fewest.Others == found.Others && len(found.Known) < len(fewest.Known) {
 			fewest = found
@@ -107,92 +133,70 @@ func (l *lifting) lifters(review *Policy) Lifters {
 	return fewest
 }
 
-// approvals lists the approve actions of the tools that a review policy stops.
-func (l *lifting) approvals(review *Policy) []types.EntityUID {
-	schema := l.set.schema
-	var stopped []types.EntityUID
-	for _, key := range shelfKeys(review.ast.Action) {
-		if key.uid.IsZero() {
-			stopped = append(stopped, schema.calls...)
-		} else {
-			stopped = append(stopped, schema.covers[key.uid]...)
-		}
+func (l *lifting) forApproval(review *Policy, approval approvalPlan) Lifters {
+	out := Lifters{Action: approval.action}
+	a := &approving{lifting: l, review: review, action: approval.action}
+	forbids := approval.forbids
+	permits := slices.DeleteFunc(slices.Clone(approval.permits), func(p *Policy) bool { return !a.resourceFits(p) })
+	out.Others = slices.ContainsFunc(permits, func(p *Policy) bool { return a.scopeHolds(p) && a.conditions(p).yes }) &&
+		!slices.ContainsFunc(forbids, a.surely)
+	if out.Others && l.enough > 0 {
+		return out
 	}
-	var out []types.EntityUID
-	for _, uid := range stopped {
-		if c := schema.contract(uid); c != nil && !isApproval(uid) {
-			out = append(out, actionUID(groupApprove+":"+c.Server.ID+"/"+c.Tool.Name))
-		}
+	var one types.EntityUID
+	a.who = &one
+	might := func(uid types.EntityUID) bool {
+		one = uid
+		return slices.ContainsFunc(permits, func(p *Policy) bool { return a.scopeHolds(p) && a.conditions(p).yes }) &&
+			!slices.ContainsFunc(forbids, a.surely)
 	}
-	slices.SortFunc(out, compareUIDs)
-	return slices.Compact(out)
-}
-
-// about lists the policies whose action scope covers an approval: permits, and
-// forbids that nobody can lift.
-func (l *lifting) about(approval types.EntityUID) (permits, forbids []*Policy) {
-	for _, s := range l.set.index.actions[approval] {
-		permits = append(permits, s.permits.all...)
-		for _, p := range s.forbids.all {
-			if p.Review == 0 {
-				forbids = append(forbids, p)
+	if l.enough > 0 && l.shortcut(&out, might) {
+		return out
+	}
+	if len(permits) > 0 {
+		for uid := range l.people.All {
+			if might(uid) {
+				out.Known = append(out.Known, uid)
+			}
+			if l.satisfied(out.Known) {
+				return out
 			}
 		}
 	}
-	return inOrder(permits), inOrder(forbids)
-}
-
-// key tells approvals apart that different people may give.
-func (l *lifting) key(approval types.EntityUID, permits, forbids []*Policy) string {
-	var b strings.Builder
-	fmt.Fprint(&b, l.set.schema.whole.Actions[approval].AppliesTo.Resources)
-	for _, p := range slices.Concat(permits, forbids) {
-		fmt.Fprint(&b, " ", p.ordinal)
-		if l.parse(p).ofAction {
-			b.WriteString(string(approval.ID))
-		}
-	}
-	return b.String()
-}
-
-func (l *lifting) parse(p *Policy) *parsedConditions {
-	if known := l.parsed[p]; known != nil {
-		return known
-	}
-	r := &readPaths{paths: map[string][]string{}}
-	out := &parsedConditions{conditions: locate(p.ast, Source{}, p.Text, 0).conditions}
-	for _, c := range out.conditions {
-		r.visit(c.body)
-	}
-	out.ofAction = r.action || r.paths["tool"] != nil
-	l.parsed[p] = out
-	return out
-}
-
-func (l *lifting) forApproval(review *Policy, approval types.EntityUID, permits, forbids []*Policy) Lifters {
-	out := Lifters{Action: approval}
-	a := &approving{lifting: l, review: review, action: approval}
-	permits = slices.DeleteFunc(permits, func(p *Policy) bool { return !a.resourceFits(p) })
-	consider := func(uid types.EntityUID) {
-		a.who = &uid
-		might := slices.ContainsFunc(permits, func(p *Policy) bool { return a.scopeHolds(p) && a.conditions(p).yes })
-		if might && !slices.ContainsFunc(forbids, a.surely) {
-			out.Known = append(out.Known, uid)
-		}
-	}
-	for _, uid := range l.candidates {
-		consider(uid)
-	}
 	for _, p := range permits {
 		parts := partsOf(p.ast.Principal)
-		if parts.equals && l.set.schema.principals[parts.uid.Type] && !slices.Contains(l.candidates, parts.uid) && !slices.Contains(out.Known, parts.uid) {
-			consider(parts.uid)
+		if parts.equals && l.set.schema.principals[parts.uid.Type] && !l.people.Among(parts.uid) && !slices.Contains(out.Known, parts.uid) && might(parts.uid) {
+			out.Known = append(out.Known, parts.uid)
 		}
 	}
-	a.who = nil
-	out.Others = slices.ContainsFunc(permits, func(p *Policy) bool { return a.scopeHolds(p) && a.conditions(p).yes }) &&
-		!slices.ContainsFunc(forbids, a.surely)
 	return out
+}
+
+// shortcut reports whether enough of those who were found before still do.
+func (l *lifting) shortcut(out *Lifters, might func(types.EntityUID) bool) bool {
+	for _, uid := range l.likely {
+		if l.people.Among(uid) && might(uid) {
+			out.Known = append(out.Known, uid)
+		}
+		if l.satisfied(out.Known) {
+			return true
+		}
+	}
+	out.Known = nil
+	return false
+}
+
+// satisfied reports whether these are enough, and remembers them.
+func (l *lifting) satisfied(known []types.EntityUID) bool {
+	if l.enough == 0 || len(known) < l.enough {
+		return false
+	}
+	for _, uid := range known {
+		if !slices.Contains(l.sufficient, uid) {
+			l.sufficient = append(l.sufficient, uid)
+		}
+	}
+	return true
 }
 
 // approving asks what policies say of one approval by one person.
@@ -232,23 +236,7 @@ func (a *approving) scopeHolds(p *Policy) bool {
 }
 
 // in reports whether the person is in a group.
-func (a *approving) in(group types.EntityUID) bool {
-	known := a.ancestors[*a.who]
-	if known == nil {
-		known = map[types.EntityUID]bool{}
-		for todo := []types.EntityUID{*a.who}; len(todo) > 0; todo = todo[1:] {
-			if known[todo[0]] {
-				continue
-			}
-			known[todo[0]] = true
-			if e, ok := a.entities.Get(todo[0]); ok {
-				todo = append(todo, slices.Collect(e.Parents.All())...)
-			}
-		}
-		a.ancestors[*a.who] = known
-	}
-	return known[group]
-}
+func (a *approving) in(group types.EntityUID) bool { return a.people.In(*a.who, group) }
 
 // surely reports whether a forbid holds for every such approval.
 func (a *approving) surely(p *Policy) bool {
@@ -264,7 +252,7 @@ func (a *approving) surely(p *Policy) bool {
 // conditions returns what is possible of a policy's conditions.
 func (a *approving) conditions(p *Policy) possible {
 	f := formula{atom: a.atom}
-	return f.holds(a.parse(p).conditions)
+	return f.holds(a.plan.parsed[p].conditions) // of a policy about the approval: the plan has it
 }
 
 // atom settles what depends on the person, the action and the review alone.

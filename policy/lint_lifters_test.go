@@ -96,7 +96,19 @@ func TestLifters(t *testing.T) {
 			if !slices.Equal(ids, tt.known) || got.Others != tt.others {
 				t.Errorf("got %v and others %t, want %v and %t", ids, got.Others, tt.known, tt.others)
 			}
-			warnings := append(faults, set.UnliftedReviews(candidates, entities)...)
+			people := policy.People{
+				All:   slices.Values(candidates),
+				Among: func(uid types.EntityUID) bool { return slices.Contains(candidates, uid) },
+				In: func(who, in types.EntityUID) bool {
+					return who == in || entities[who].Parents.Contains(in) ||
+						in == group("maintainers") && entities[who].Parents.Contains(group("leads"))
+				},
+			}
+			unlifted, found := set.UnliftedReviews(people, nil)
+			if again, _ := set.UnliftedReviews(people, append(found, types.NewEntityUID("User", "gone"))); !slices.Equal(again, unlifted) {
+				t.Errorf("the second time: %v, not %v", again, unlifted)
+			}
+			warnings := append(faults, unlifted...)
 			warnings = slices.DeleteFunc(warnings, func(f writ.Fault) bool {
 				return tt.warning == "" || f.Severity != writ.Warning
 			})

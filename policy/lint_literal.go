@@ -91,14 +91,29 @@ func wrongCase(want string) string {
 	return "policies see this in lower case, so that what stands here never matches: write " + want
 }
 
-// names checks every entity that the policy names: that it exists, and that
-// the text of a Path, Host, Url or Email is in normal form. It leaves out the
-// places where something else is wrong with the name.
-func (c *checker) names(except map[int]bool) writ.Faults {
-	var out writ.Faults
+// names lists every entity that the policy names, and reports the text of a
+// Path, Host, Url or Email that isn't in normal form. It leaves out the places
+// where something else is wrong with the name. Whether the entities are there
+// is for [compiler.absent].
+func (c *checker) names(except map[int]bool) (named []namedEntity, faults writ.Faults) {
+	name := func(uid types.EntityUID, at int) {
+		s := c.in.schema
+		if except[at] || uid.Type == typeAction || !s.declaredType(uid.Type) {
+			return // something else says so
+		}
+		if isTargetType(uid.Type) {
+			if message := notNormal(uid); message != "" {
+				faults = append(faults, c.located.fault(at, message))
+			}
+			return
+		}
+		if _, ok := s.Static(uid); !ok {
+			named = append(named, namedEntity{uid, c.located.offsetOf(at)})
+		}
+	}
 	scope := func(s ast.IsScopeNode, l locatedScope) {
-		if parts := partsOf(s); len(l.entities) == 1 && (parts.equals || parts.in) && !except[l.entities[0]] {
-			out = append(out, c.name(parts.uid, l.entities[0])...)
+		if parts := partsOf(s); len(l.entities) == 1 && (parts.equals || parts.in) {
+			name(parts.uid, l.entities[0])
 		}
 	}
 	scope(c.in.policy.Principal, c.located.principal)
@@ -106,8 +121,8 @@ func (c *checker) names(except map[int]bool) writ.Faults {
 	var visit func(e *expr)
 	visit = func(e *expr) {
 		if v, ok := e.node.(ast.NodeValue); ok {
-			if uid, ok := v.Value.(types.EntityUID); ok && !except[e.at] {
-				out = append(out, c.name(uid, e.at)...)
+			if uid, ok := v.Value.(types.EntityUID); ok {
+				name(uid, e.at)
 			}
 		}
 		for _, arg := range e.args {
@@ -117,100 +132,7 @@ func (c *checker) names(except map[int]bool) writ.Faults {
 	for _, condition := range c.located.conditions {
 		visit(condition.body)
 	}
-	return out
-}
-
-// name checks one entity literal.
-func (c *checker) name(uid types.EntityUID, at int) writ.Faults {
-	s := c.in.schema
-	if uid.Type == typeAction || !s.declaredType(uid.Type) {
-		return nil // typing it says so
-	}
-	if isTargetType(uid.Type) {
-		if message := notNormal(uid); message != "" {
-			return writ.Faults{c.located.fault(at, message)}
-		}
-		return nil
-	}
-	if c.in.known.Has(uid) {
-		return nil
-	}
-	if _, ok := s.Static(uid); ok {
-		return nil
-	}
-	ids, complete := c.ids(uid.Type)
-	if !complete || slices.Contains(ids, string(uid.ID)) {
-		return nil
-	}
-	supplied := c.in.supplied[uid.Type]
-	f := c.located.fault(at, fmt.Sprintf("there is no %s", uid))
-	if enum, ok := s.whole.Enums[uid.Type]; ok {
-		f.Message = fmt.Sprintf("%s is not one of %s", uid, enumValues(enum))
-	} else if supplied {
-		f.Severity = writ.Warning
-		f.Message = fmt.Sprintf("the bundle holds no %s, though an issuer may supply it", uid)
-	}
-	if near := c.nearest(uid, ids); near != "" {
-		f.Message += fmt.Sprintf("; did you mean %s?", types.NewEntityUID(uid.Type, types.String(near)))
-	} else if uid.Type == typePolicy {
-		f.Message += ": no policy has this @id"
-	} else if !supplied && !reservedEntity(uid.Type) {
-		f.Message += ": add it to entities/, or name one that the bundle holds"
-	}
-	return writ.Faults{f}
-}
-
-// maxComparisons bounds how many names are compared for suggestions while one
-// bundle loads: a bundle that lost its entities must not take minutes to say so.
-const maxComparisons = 2_000_000
-
-// nearest suggests one of ids, which are all of uid's type.
-func (c *checker) nearest(uid types.EntityUID, ids []string) string {
-	return remember(&c.in, "nearest "+uid.String(), func() string {
-		spent := remember(&c.in, "comparisons", func() *int { return new(int) })
-		if *spent += len(ids); *spent > maxComparisons {
-			return ""
-		}
-		return nearest(string(uid.ID), ids)
-	})
-}
-
-// ids lists the ids of all entities of a type. complete is false when others
-// may exist.
-func (c *checker) ids(t types.EntityType) (ids []string, complete bool) {
-	s := c.in.schema
-	switch t {
-	case typePolicy:
-		if c.in.incomplete {
-			return nil, false
-		}
-		for id := range c.in.policies {
-			ids = append(ids, id)
-		}
-	case "Source":
-		for _, kind := range writ.SourceKinds {
-			ids = append(ids, string(kind))
-		}
-	case typeTool, typeServer:
-		for uid := range s.static {
-			if uid.Type == t {
-				ids = append(ids, string(uid.ID))
-			}
-		}
-	case "Caller":
-		ids = c.in.known.IDs(t)
-		return ids, len(ids) > 0
-	default:
-		if enum, ok := s.whole.Enums[t]; ok {
-			for _, uid := range enum.Values {
-				ids = append(ids, string(uid.ID))
-			}
-			break
-		}
-		return c.in.known.IDs(t), true
-	}
-	slices.Sort(ids)
-	return ids, true
+	return named, faults
 }
 
 // notNormal says what is wrong with the text of a Path, Host, Url or Email.

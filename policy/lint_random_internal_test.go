@@ -126,7 +126,7 @@ func TestRandomPolicies(t *testing.T) {
 		if eq, ok := p.Action.(ast.ScopeTypeEq); ok {
 			actions = []types.EntityUID{eq.Entity}
 		}
-		in := lintInput{policy: p, source: src, text: src.Text, actions: actions, schema: s, known: noEntities{}, names: newActionNames(s)}
+		in := lintInput{policy: p, source: src, text: src.Text, actions: actions, schema: s, names: newActionNames(s)}
 		err = cutter.cut(p, actions).validate(p)
 		mistakes := check(in).mistakes()
 		switch {
@@ -138,7 +138,7 @@ func TestRandomPolicies(t *testing.T) {
 			lint(in)
 		default:
 			refused++
-			faults := explain(in, err)
+			faults := explain(in, err).faults
 			if len(faults.Errors()) == 0 {
 				t.Fatalf("%s\nCedar refuses this:\n%v\nbut nothing is said", text, err)
 			}
@@ -204,10 +204,10 @@ func TestExplainUnknown(t *testing.T) {
 	}
 	in := lintInput{
 		policy: (*ast.Policy)(parsed[0].AST()), source: Source{File: "p.cedar", Text: []byte("// x\n" + text)}, text: []byte(text), offset: 5,
-		actions: []types.EntityUID{actionUID("payments/create_payment")}, schema: s, known: noEntities{}, names: newActionNames(s),
+		actions: []types.EntityUID{actionUID("payments/create_payment")}, schema: s, names: newActionNames(s),
 	}
 	unknown := errors.New("something about `status`")
-	got := explain(in, errors.Join(unknown, fmt.Errorf("%s", strings.Repeat("x", 1000)), errors.Join(unknown)))
+	got := explain(in, errors.Join(unknown, fmt.Errorf("%s", strings.Repeat("x", 1000)), errors.Join(unknown))).faults.Sort()
 	want := "p.cedar:2:1: Cedar's validator: " + strings.Repeat("x", maxMessage) + "…\n" +
 		"p.cedar:2:91: Cedar's validator: something about `status`"
 	if got.Error() != want {

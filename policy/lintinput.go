@@ -28,15 +28,7 @@ type lintInput struct {
 	// cut is what the policy was validated against: the entity types, and of
 	// the actions one for each way in which the covered tools differ in what
 	// the policy reads. Schema.whole has them all.
-	cut   *resolved.Schema
-	known EntitySet
-	// supplied holds the entity types that issuers supply: the bundle needn't
-	// hold such an entity.
-	supplied map[types.EntityType]bool
-	// policies holds every @id of the bundle.
-	policies map[string]bool
-	// incomplete says that there are more, which couldn't be read.
-	incomplete bool
+	cut *resolved.Schema
 	// names knows every action.
 	names *actionNames
 	// memo is kept from one policy of the bundle to the next, for what lints

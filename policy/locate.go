@@ -86,10 +86,15 @@ func locate(p *ast.Policy, src Source, text []byte, offset int) *located {
 
 // fault returns an error at an offset of the policy's text.
 func (l *located) fault(at int, message string) writ.Fault {
+	return faultAt(l.src, l.offsetOf(at), message)
+}
+
+// offsetOf is the offset in the file of an offset of the policy's text.
+func (l *located) offsetOf(at int) int {
 	if !l.exact {
 		at = 0
 	}
-	return faultAt(l.src, l.offset+at, message)
+	return l.offset + at
 }
 
 // aligner walks a text's tokens along a syntax tree.

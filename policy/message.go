@@ -18,7 +18,7 @@ import (
 // no place and come once for each tool, so the policy is looked at again; what
 // it finds beyond that is passed on in its own words. There is always at least
 // one error.
-func explain(in lintInput, err error) writ.Faults {
+func explain(in lintInput, err error) findings {
 	c := check(in)
 	out, told := c.mistakes(), map[topic]bool{}
 	if c.scopeMatchesNothing() {
@@ -34,7 +34,9 @@ func explain(in lintInput, err error) writ.Faults {
 		}
 		out = append(out, c.located.fault(c.quoted(message), c.translate(message)))
 	}
-	return append(out, c.lints()...).Sort()
+	all := c.lints()
+	all.faults = append(out, all.faults...)
+	return all
 }
 
 // translate says in our words what the validator says of expressions that are

@@ -320,8 +320,13 @@ func (s *Schema) checkedTypes() []string {
 	return out
 }
 
-// reservedEntity reports whether entities of type t are Writ's to make.
+// reservedEntity reports whether entities of type t are Writ's to make: those
+// of the types that builtIn declares, and actions. A bundle asks for each of a
+// million entities.
 func reservedEntity(t types.EntityType) bool {
-	_, ok := builtIn()[schemaast.Ident(t)]
-	return ok || t == typeAction
+	switch t {
+	case typeTool, typeServer, typePath, typeHost, typeURL, typeEmail, "Caller", typePolicy, "Source", typeAction:
+		return true
+	}
+	return false
 }

@@ -24,11 +24,18 @@ const byteOrderMark = "\ufeff"
 
 const unchecked = "; the rest of this file was not checked"
 
-// parse reads one file of policies.
-func (c *compiler) parse(src Source) {
-	if f := checkText(src); f != nil {
-		f.Message += unchecked
-		c.faults = append(c.faults, *f)
+// readFile reads one file of policies.
+func readFile(src Source) *policyFile {
+	f := &policyFile{source: src}
+	f.read()
+	return f
+}
+
+func (f *policyFile) read() {
+	src := f.source
+	if fault := checkText(src); fault != nil {
+		fault.Message += unchecked
+		f.faults = append(f.faults, *fault)
 		return
 	}
 	whole := checkLimits(src)
@@ -40,17 +47,17 @@ func (c *compiler) parse(src Source) {
 				if i+1 < len(parsed) {
 					end = parsed[i+1].Position().Offset
 				}
-				c.declare(&entry{source: src, offset: start}, (*ast.Policy)(p.AST()), policyText(src.Text[start:end]))
+				f.declare(&entry{source: src, offset: start}, (*ast.Policy)(p.AST()), policyText(src.Text[start:end]))
 			}
 			return
 		}
-		f := parseFault(src, err)
-		whole = &f
+		fault := parseFault(src, err)
+		whole = &fault
 	}
-	c.incomplete = true
-	r := &recovery{compiler: c, src: src, text: bytes.Clone(src.Text)}
+	f.incomplete = true
+	r := &recovery{policyFile: f, src: src, text: bytes.Clone(src.Text)}
 	if r.read(); r.faults == 0 { // what makes a whole unreadable makes one of its parts so
-		c.faults = append(c.faults, *whole)
+		f.faults = append(f.faults, *whole)
 	}
 }
 
@@ -66,7 +73,7 @@ func policyText(text []byte) []byte {
 
 // recovery reads the policies of a file, one of which can't be read.
 type recovery struct {
-	*compiler
+	*policyFile
 	src Source
 	// text is the file's, but for what is blanked because it is reported.
 	text   []byte
@@ -115,7 +122,7 @@ func (r *recovery) giveUp(offset int) bool {
 
 func (r *recovery) report(offset int, message string) {
 	r.faults++
-	r.compiler.faults = append(r.compiler.faults, faultAt(r.src, offset, message))
+	r.policyFile.faults = append(r.policyFile.faults, faultAt(r.src, offset, message))
 }
 
 func (r *recovery) blank(start, end int) {
@@ -198,7 +205,7 @@ func (r *recovery) piece(p piece) {
 	parsed, fault := r.parsePiece(p.start, p.text(r.text, p.after))
 	if fault != nil {
 		r.faults++
-		r.compiler.faults = append(r.compiler.faults, *fault)
+		r.policyFile.faults = append(r.policyFile.faults, *fault)
 	}
 	if p.open { // the policy alone, as if it were closed
 		closed := append(bytes.Clone(p.text(r.text, p.end)), ';')

@@ -91,12 +91,12 @@ func TestRecoveryEnds(t *testing.T) {
 
 // TestRead finds the faults of policies without a schema, all of them.
 func TestRead(t *testing.T) {
-	faults := policy.Read([]policy.Source{file("p.cedar", "permit (principal, action, resource);\n@id(\"a\") permit (principal, action, resource) when { 1 = 2 };\n@id(\"b\") forbid (principal, action, resource);")})
+	faults := policy.Read([]policy.Source{file("p.cedar", "permit (principal, action, resource);\n@id(\"a\") permit (principal, action, resource) when { 1 = 2 };\n@id(\"b\") forbid (principal, action, resource);")}, nil)
 	compareFaults(t, "p.cedar", faults, "1:1: every policy needs an @id\n2:56: expected `}`, found `=`\n3:1: a forbid needs @code")
 }
 
 func ExampleRead() {
-	fmt.Println(policy.Read([]policy.Source{{File: "p.cedar", Text: []byte("permit (principal, action, resource)\nwhen { 1 = 2 };\n@id(\"b\") forbid (principal, action, resource);\n")}}))
+	fmt.Println(policy.Read([]policy.Source{{File: "p.cedar", Text: []byte("permit (principal, action, resource)\nwhen { 1 = 2 };\n@id(\"b\") forbid (principal, action, resource);\n")}}, nil))
 	// Output:
 	// p.cedar:2:10: expected `}`, found `=`: write == to compare
 	// p.cedar:3:1: a forbid needs @code("NAME_OF_THE_DENIAL"), or @review("1") if people can lift it

@@ -50,6 +50,7 @@ type Policy struct {
 	// condition is, for a permit with conditions, these alone; else nil.
 	condition *cedar.Policy
 	digest    canon.Digest
+	reads     fieldSet // of the context
 }
 
 // newPolicy compiles p for evaluation.
@@ -60,6 +61,7 @@ func newPolicy(ref writ.PolicyRef, ordinal int, p *ast.Policy) *Policy {
 		Column:    p.Position.Column,
 		ordinal:   ordinal,
 		ast:       p,
+		reads:     contextReads(p),
 	}
 	bare := *p
 	bare.Action = ast.ScopeTypeAll{}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/cedar-policy/cedar-go/types"
 
@@ -17,21 +18,64 @@ type Set struct {
 	index    *index
 	digests  map[types.EntityUID]canon.Digest
 	reads    map[types.EntityUID]fieldSet // of the context, by action
+	files    []*policyFile                // in order; what [Recompile] goes on from
+	scopes   map[shelfKey]scopeSummary    // by what action scopes name
+	lifting  func() *liftPlan             // made when first asked for
 }
 
-// newSet indexes policies, which are in order and have distinct ids.
-func newSet(s *Schema, policies []*Policy) *Set {
-	set := &Set{policies: policies, byID: make(map[string]*Policy, len(policies)), schema: s}
+// scopeSummary is what the policies of one action scope add to the actions
+// that it covers.
+type scopeSummary struct {
+	digest canon.Digest
+	reads  fieldSet
+}
+
+// newSet indexes policies, which are in order, have distinct ids, and are of
+// no other set. Of a previous set, which may be nil, it takes over what is known
+// of actions whose policies are the same.
+func newSet(s *Schema, policies []*Policy, files []*policyFile, previous *Set) *Set {
+	set := &Set{policies: policies, byID: make(map[string]*Policy, len(policies)), schema: s, files: files}
 	for _, p := range policies {
 		set.byID[p.ID] = p
 	}
 	// The open action scope of permits and reviews covers calls only: who may
 	// approve is said by naming the actions of approving.
 	isCall := func(action types.EntityUID) bool { return !isApproval(action) }
+	set.lifting = sync.OnceValue(func() *liftPlan { return newLiftPlan(set) })
 	set.index = newIndex(policies, s.closure, isCall)
-	set.digests = digests(policies, s.closure, isCall)
-	set.reads = contextFieldsRead(policies, s.closure, isCall)
+	set.scopes = summarise(policies)
+	set.digests = make(map[types.EntityUID]canon.Digest, len(s.closure))
+	set.reads = make(map[types.EntityUID]fieldSet, len(s.closure))
+	changed := set.changedScopes(previous)
+	for action, in := range s.closure {
+		keys := actionKeys(action, in, isCall(action))
+		if changed != nil && !slices.ContainsFunc(keys, func(k shelfKey) bool { return changed[k] }) {
+			set.digests[action], set.reads[action] = previous.digests[action], previous.reads[action]
+			continue
+		}
+		set.digests[action], set.reads[action] = set.summary(keys)
+	}
 	return set
+}
+
+// changedScopes lists the action scopes whose policies are not those of a set
+// with the same schema; nil: there is no such set.
+func (s *Set) changedScopes(previous *Set) map[shelfKey]bool {
+	if previous == nil || previous.schema != s.schema {
+		return nil
+	}
+	changed := map[shelfKey]bool{}
+	for key, now := range s.scopes {
+		if was, ok := previous.scopes[key]; !ok || was != now {
+			changed[key] = true
+		}
+	}
+	for key := range previous.scopes {
+		if _, ok := s.scopes[key]; !ok {
+			changed[key] = true
+		}
+	}
+	return changed
 }
 
 // Policies returns every policy, inactive ones too, in order of file and
@@ -57,30 +101,36 @@ func (s *Set) Digest(action types.EntityUID) canon.Digest { return s.digests[act
 // schema alone: see [Schema.Static].
 func (s *Set) Static(uid types.EntityUID) (types.Entity, bool) { return s.schema.Static(uid) }
 
-// digests computes the digest of the candidates of every known action.
-func digests(policies []*Policy, groups map[types.EntityUID][]types.EntityUID, open func(types.EntityUID) bool) map[types.EntityUID]canon.Digest {
-	scopes := map[shelfKey][]any{}
+// summarise computes what each action scope has.
+func summarise(policies []*Policy) map[shelfKey]scopeSummary {
+	lists := map[shelfKey][]any{}
+	reads := map[shelfKey]fieldSet{}
 	for _, p := range policies {
-		p.digest = policyDigest(p)
+		digest := p.digest.String()
 		for _, key := range shelvesOf(p) {
-			scopes[key] = append(scopes[key], p.digest.String())
+			lists[key] = append(lists[key], digest)
+			reads[key] |= p.reads
 		}
 	}
-	ofScope := make(map[shelfKey]string, len(scopes))
-	for key, list := range scopes {
-		ofScope[key] = canon.Sum(canon.Append(nil, map[string]any{"type": "writ.scope.v1", "policies": list})).String()
-	}
-	out := make(map[types.EntityUID]canon.Digest, len(groups))
-	for action, in := range groups {
-		candidates := map[string]any{}
-		for _, key := range actionKeys(action, in, open(action)) {
-			if digest, ok := ofScope[key]; ok {
-				candidates[key.String()] = digest
-			}
-		}
-		out[action] = canon.Sum(canon.Append(nil, map[string]any{"type": "writ.candidates.v1", "scopes": candidates}))
+	out := make(map[shelfKey]scopeSummary, len(lists))
+	for key, list := range lists {
+		out[key] = scopeSummary{canon.Sum(canon.Append(nil, map[string]any{"type": "writ.scope.v1", "policies": list})), reads[key]}
 	}
 	return out
+}
+
+// summary computes the digest of the candidates of an action, and the fields
+// of the context that they read.
+func (s *Set) summary(keys []shelfKey) (canon.Digest, fieldSet) {
+	candidates := map[string]any{}
+	var reads fieldSet
+	for _, key := range keys {
+		if scope, ok := s.scopes[key]; ok {
+			candidates[key.String()] = scope.digest.String()
+			reads |= scope.reads
+		}
+	}
+	return canon.Sum(canon.Append(nil, map[string]any{"type": "writ.candidates.v1", "scopes": candidates})), reads
 }
 
 func policyDigest(p *Policy) canon.Digest {

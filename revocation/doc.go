@@ -41,9 +41,18 @@
 // sequence numbers. An entry with sequence 0 gets the number after its
 // predecessor's, so a hand-written file needs none.
 //
+// # Growing
+//
+// [View.With] makes the view of a longer log without touching the one that is
+// in use. A server keeps its log in a [Journal]: what that says is durable, and
+// nothing undoes it but a lift. A bundle's revocations.yaml becomes part of
+// such a log by the rule of [Merge].
+//
 // # Cost
 //
-// A lookup is one hash lookup and, for a name whose entries have windows or
+// A lookup is two hash lookups and, for a name whose entries have windows or
 // follow each other, a binary search among the instants at which the answer
-// changes; it allocates nothing.
+// changes; it allocates nothing. To add an entry costs less than a tenth of a
+// millisecond with 100,000 others, but for a name that has thousands of
+// windows already, all of which are copied.
 package revocation

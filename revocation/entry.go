@@ -59,6 +59,24 @@ type Entry struct {
 	// Lift withdraws every earlier entry of the same kind, issuer and id. A
 	// lift has no times.
 	Lift bool
+
+	RecordedAt time.Time // when the log took it, by the log's clock; zero: nobody knows
+	// Imported says that it was a line of the bundle's revocations.yaml, for
+	// [Merge]. Whoever else appends leaves it false.
+	Imported bool
+}
+
+// normal gives every time one representation: in UTC, without a monotonic
+// reading.
+func (a *Entry) normal() {
+	for _, t := range []*time.Time{&a.IssuedBefore, &a.From, &a.Until, &a.RecordedAt} {
+		*t = t.Round(0).UTC()
+	}
+}
+
+// holds reports whether now is within the entry's own times.
+func (a *Entry) holds(now time.Time) bool {
+	return (a.From.IsZero() || !now.Before(a.From)) && (a.Until.IsZero() || now.Before(a.Until))
 }
 
 // reaches reports whether a revokes at least what b revokes, while both do.

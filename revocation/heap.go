@@ -8,7 +8,7 @@ import (
 // inForce holds entries that have begun, the widest on top. Ended ones are
 // dropped when they come to the top.
 type inForce struct {
-	all   []Entry
+	all   *chunks
 	begun []int32
 }
 
@@ -19,7 +19,7 @@ func (f *inForce) push(i int32) { heap.Push(f, i) }
 func (f *inForce) widest(now time.Time) int32 {
 	for len(f.begun) > 0 {
 		top := f.begun[0]
-		if until := f.all[top].Until; until.IsZero() || now.Before(until) {
+		if until := f.all.at(top).Until; until.IsZero() || now.Before(until) {
 			return top
 		}
 		heap.Pop(f)

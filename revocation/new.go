@@ -20,7 +20,7 @@ const (
 // Error is what is wrong with one entry.
 type Error struct {
 	Index   int    // of the entry, from 0
-	Field   string // as files spell it: sequence, kind, issuer, id, issued_before, from, until, reason, author
+	Field   string // as files spell it: sequence, kind, issuer, id, issued_before, from, until, reason, author, recorded_at
 	Message string // what is wrong and what to do
 }
 
@@ -44,44 +44,57 @@ func (es Errors) Error() string {
 // [MaxErrors] things; then there is no view: a revocation that can't be read
 // must not be skipped.
 func New(entries []Entry) (*View, error) {
-	v := &View{entries: slices.Clone(entries)}
+	log, sequence, err := numbered(0, entries)
+	if err != nil {
+		return nil, err
+	}
+	v := &View{log: newChunks(log), sequence: sequence}
+	v.index()
+	return v, nil
+}
+
+// numbered returns a copy of entries with sequence numbers that come after
+// last, and the number of the last of them; or all that is wrong with them.
+func numbered(last uint64, entries []Entry) ([]Entry, uint64, error) {
+	log := slices.Clone(entries)
 	var errs Errors
-	for i := range v.entries {
-		e := &v.entries[i]
+	for i := range log {
+		e := &log[i]
 		report := func(field, format string, args ...any) {
 			if len(errs) < MaxErrors {
 				errs = append(errs, Error{i, field, fmt.Sprintf(format, args...)})
 			}
 		}
-		v.number(e, report)
+		last = e.number(last, report)
 		e.check(report)
+		e.normal()
 	}
 	if errs != nil {
-		return nil, errs
+		return nil, 0, errs
 	}
-	v.index()
-	return v, nil
+	return log, last, nil
 }
 
-// number gives the entry its sequence number, or checks it.
-func (v *View) number(e *Entry, report func(field, format string, args ...any)) {
+// number gives the entry its sequence number, or checks it, where last is that
+// of the entry before. It returns that of the last entry so far.
+func (e *Entry) number(last uint64, report func(field, format string, args ...any)) uint64 {
 	switch {
-	case e.Sequence == 0 && v.sequence == math.MaxUint64:
-		report("sequence", "no number is left after %d", v.sequence)
+	case e.Sequence == 0 && last == math.MaxUint64:
+		report("sequence", "no number is left after %d", last)
 	case e.Sequence == 0:
-		e.Sequence = v.sequence + 1
-	case e.Sequence <= v.sequence:
-		report("sequence", "%d does not come after %d: keep the order of the log, or leave sequence out", e.Sequence, v.sequence)
-		return
+		e.Sequence = last + 1
+	case e.Sequence <= last:
+		report("sequence", "%d does not come after %d: keep the order of the log, or leave sequence out", e.Sequence, last)
+		return last
 	}
-	v.sequence = e.Sequence
+	return e.Sequence
 }
 
 // check reports what is wrong with the entry itself.
 func (e *Entry) check(report func(field, format string, args ...any)) {
 	known := e.Kind.known()
 	if !known {
-		report("kind", "unknown kind %q: want one of %s", clip(string(e.Kind)), strings.Join(kindNames(), ", "))
+		report("kind", "is unknown: want one of %s", strings.Join(kindNames(), ", "))
 	}
 	switch {
 	case known && e.Kind.byIssuer() && e.Issuer == "":
@@ -108,6 +121,14 @@ func (e *Entry) check(report func(field, format string, args ...any)) {
 	} else if !e.From.IsZero() && !e.Until.IsZero() && !e.From.Before(e.Until) {
 		report("from", "is not before until: such a revocation is never in force")
 	}
+	for _, t := range []struct {
+		field string
+		time  time.Time
+	}{{"issued_before", e.IssuedBefore}, {"from", e.From}, {"until", e.Until}, {"recorded_at", e.RecordedAt}} {
+		if year := t.time.UTC().Year(); year < 1 || year > 9999 {
+			report(t.field, "is in the year %d: RFC 3339 can write the years 1 to 9999", year)
+		}
+	}
 	checkLength("reason", e.Reason, MaxReason, report)
 	checkLength("author", e.Author, MaxID, report)
 }
@@ -120,12 +141,12 @@ func (e *Entry) checkID(report func(field, format string, args ...any)) {
 		var tool string
 		server, tool, isTool = strings.Cut(e.ID, "/")
 		if !isTool || server == "" || tool == "" {
-			report("id", "%q names no tool: write server/tool", clip(e.ID))
+			report("id", "names no tool: write server/tool")
 			return
 		}
 	}
 	if (e.Kind == Tool || e.Kind == Server) && strings.ContainsAny(server, "/:#") {
-		report("id", "%q is no server's id: those hold no /, : or #", clip(server))
+		report("id", "is no server's id: those hold no /, : or #")
 	}
 }
 
@@ -162,34 +183,4 @@ func kindNames() []string {
 		names[i] = string(k)
 	}
 	return names
-}
-
-// clip cuts text after 64 characters.
-func clip(s string) string {
-	n := 0
-	for i := range s {
-		if n == 64 {
-			return s[:i] + "…"
-		}
-		n++
-	}
-	return s
-}
-
-// index makes the timelines. A lift empties what stood under its name.
-func (v *View) index() {
-	standing := map[name][]int32{}
-	for i := range v.entries {
-		e := &v.entries[i]
-		n := nameOf(e.Kind, e.Issuer, e.ID)
-		if e.Lift {
-			delete(standing, n)
-			continue
-		}
-		standing[n] = append(standing[n], int32(i))
-	}
-	v.byName = make(map[name]timeline, len(standing))
-	for n, indices := range standing {
-		v.byName[n] = newTimeline(v.entries, indices)
-	}
 }

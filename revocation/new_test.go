@@ -25,9 +25,9 @@ func TestNewErrors(t *testing.T) {
 		want []string // index.field: a part of the message; none: sound
 	}{
 		{"sound", []revocation.Entry{server, with(func(*revocation.Entry) {})}, nil},
-		{"no kind", []revocation.Entry{server, id("", "x")}, []string{`entries[1].kind: unknown kind ""`}},
-		{"unknown kind", []revocation.Entry{id("user", "x")}, []string{`entries[0].kind: unknown kind "user": want one of principal, actor, caller, issuer, key, token, intent, server, tool, approval, grant`}},
-		{"kind in capitals", []revocation.Entry{id("Server", "x")}, []string{`entries[0].kind: unknown kind "Server"`}},
+		{"no kind", []revocation.Entry{server, id("", "x")}, []string{`entries[1].kind: is unknown`}},
+		{"unknown kind", []revocation.Entry{id("user", "x")}, []string{`entries[0].kind: is unknown: want one of principal, actor, caller, issuer, key, token, intent, server, tool, approval, grant`}},
+		{"kind in capitals", []revocation.Entry{id("Server", "x")}, []string{`entries[0].kind: is unknown`}},
 		{"no id", []revocation.Entry{id(revocation.Intent, "")}, []string{`entries[0].id: is empty`}},
 		{"no issuer", []revocation.Entry{id(revocation.Principal, "ann"), id(revocation.Token, "j"), id(revocation.Key, "k")},
 			[]string{`entries[0].issuer: is missing`, `entries[1].issuer: is missing`, `entries[2].issuer: is missing`}},
@@ -41,10 +41,10 @@ func TestNewErrors(t *testing.T) {
 		{"control character", []revocation.Entry{id(revocation.Intent, "a\x00")}, []string{`entries[0].id: holds the control character U+0000`}},
 		{"invalid UTF-8", []revocation.Entry{id(revocation.Intent, "a\xff")}, []string{`entries[0].id: is not valid UTF-8`}},
 		{"a tool without server", []revocation.Entry{id(revocation.Tool, "create_payment"), id(revocation.Tool, "/t"), id(revocation.Tool, "s/")},
-			[]string{`entries[0].id: "create_payment" names no tool: write server/tool`, `entries[1].id: "/t"`, `entries[2].id: "s/"`}},
+			[]string{`entries[0].id: names no tool: write server/tool`, `entries[1].id: names no tool`, `entries[2].id: names no tool`}},
 		{"a tool with a slash in its name", []revocation.Entry{id(revocation.Tool, "s/a/b")}, nil},
 		{"no server's id", []revocation.Entry{id(revocation.Server, "s/t"), id(revocation.Server, "s#m"), id(revocation.Tool, "s:write/t")},
-			[]string{`entries[0].id: "s/t" is no server's id`, `entries[1].id: "s#m"`, `entries[2].id: "s:write"`}},
+			[]string{`entries[0].id: is no server's id`, `entries[1].id: is no server's id`, `entries[2].id: is no server's id`}},
 		{"a window that is never open", []revocation.Entry{with(func(e *revocation.Entry) { e.From, e.Until = at(5), at(5) })}, []string{`entries[0].from: is not before until`}},
 		{"a window backwards", []revocation.Entry{with(func(e *revocation.Entry) { e.From, e.Until = at(6), at(5) })}, []string{`entries[0].from: is not before until`}},
 		{"a lift with times", []revocation.Entry{with(func(e *revocation.Entry) {

@@ -30,7 +30,7 @@ func (d *decisions) DecideBatch(ctx context.Context, req *writv1.DecideBatchRequ
 			items[i].Field, items[i].Unreadable = fault.Field, fault.Reason
 		}
 	}
-	answers, err := d.decider.DecideBatch(ctx, callerOf(ctx), items)
+	answers, err := d.decider.DecideBatch(ctx, callerOf(ctx), items, req.GetAtLeastAsFresh())
 	if err != nil {
 		return nil, err
 	}

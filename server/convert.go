@@ -43,6 +43,8 @@ func ProposalFromProto(p *writv1.Proposal) (*writ.Proposal, error) {
 		DefinitionJSON:   []byte(p.GetDefinitionJson()),
 		ArgumentsJSON:    []byte(p.GetArgumentsJson()),
 		ExtraParamsJSON:  []byte(p.GetExtraParamsJson()),
+
+		AccessToken: []byte(p.GetAccessToken()), DPoPProof: []byte(p.GetDpopProof()), ClientCertificate: p.GetClientCertificateSha256(),
 	}
 	if in := p.GetIntent(); in != nil {
 		out.Intent = &writ.Intent{
@@ -51,7 +53,9 @@ func ProposalFromProto(p *writv1.Proposal) (*writ.Proposal, error) {
 			ExpiresAt:  r.time("intent.expires_at", in.GetExpiresAt()),
 		}
 	}
-	if t := p.GetToken(); t != nil {
+	if t := p.GetToken(); t != nil && p.GetAccessToken() != "" {
+		r.fail("access_token", "Send the access token or what it says, not both.")
+	} else if t != nil {
 		out.Token = &writ.Token{
 			Issuer: t.GetIssuer(), Subject: t.GetSubject(), Tenant: t.GetTenant(),
 			Audience: t.GetAudience(), Scopes: t.GetScopes(), ID: t.GetId(), KeyID: t.GetKeyId(),
@@ -60,6 +64,11 @@ func ProposalFromProto(p *writv1.Proposal) (*writ.Proposal, error) {
 			ExpiresAt: r.time("token.expires_at", t.GetExpiresAt()),
 			Claims:    maps.Clone(t.GetClaims()),
 			Actors:    actorsFromProto(t.GetActors()),
+
+			KeyThumbprint: t.GetKeyThumbprint(), CertificateThumbprint: t.GetCertificateThumbprint(), Possessed: t.GetPossessed(),
+		}
+		if may := t.GetMayAct(); may != nil {
+			out.Token.MayAct = &actorsFromProto([]*writv1.Actor{may})[0]
 		}
 	}
 	for i, e := range p.GetEvidence() {
@@ -137,6 +146,8 @@ func ProposalToProto(p *writ.Proposal) (*writv1.Proposal, error) {
 		DefinitionJson:   string(p.DefinitionJSON),
 		ArgumentsJson:    string(p.ArgumentsJSON),
 		ExtraParamsJson:  string(p.ExtraParamsJSON),
+
+		AccessToken: string(p.AccessToken), DpopProof: string(p.DPoPProof), ClientCertificateSha256: p.ClientCertificate,
 	}
 	if in := p.Intent; in != nil {
 		out.Intent = &writv1.Intent{Id: in.ID, Purpose: in.Purpose, DeclaredAt: timeToProto(in.DeclaredAt), ExpiresAt: timeToProto(in.ExpiresAt)}
@@ -146,6 +157,10 @@ func ProposalToProto(p *writ.Proposal) (*writv1.Proposal, error) {
 			Issuer: t.Issuer, Subject: t.Subject, Tenant: t.Tenant, Audience: t.Audience, Scopes: t.Scopes, Id: t.ID, KeyId: t.KeyID,
 			IssuedAt: timeToProto(t.IssuedAt), NotBefore: timeToProto(t.NotBefore), ExpiresAt: timeToProto(t.ExpiresAt),
 			Claims: maps.Clone(t.Claims), Actors: actorsToProto(t.Actors),
+			KeyThumbprint: t.KeyThumbprint, CertificateThumbprint: t.CertificateThumbprint, Possessed: t.Possessed,
+		}
+		if t.MayAct != nil {
+			out.Token.MayAct = actorsToProto([]writ.Actor{*t.MayAct})[0]
 		}
 	}
 	for _, e := range p.Evidence {
@@ -183,7 +198,7 @@ func DecisionToProto(d writ.Decision) *writv1.Decision {
 		Principal: d.Principal, Actors: d.Actors,
 		ContractDigest: d.ContractDigest.String(), CallDigest: d.CallDigest.String(), ProposalDigest: d.ProposalDigest.String(),
 		ReviewDigest: d.ReviewDigest.String(), PolicyDigest: d.PolicyDigest.String(),
-		Revision: d.Revision,
+		Revision: d.Revision, HeardAt: timeToProto(d.HeardAt),
 	}
 }
 

@@ -60,6 +60,8 @@ func scalar(f protoreflect.FieldDescriptor, next *int) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(text(f, next))
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
 	case protoreflect.DoubleKind:
 		*next++
 		return protoreflect.ValueOfFloat64(1 / float64(*next))
@@ -67,32 +69,55 @@ func scalar(f protoreflect.FieldDescriptor, next *int) protoreflect.Value {
 	panic("the test does not know how to fill " + string(f.FullName()) + " of kind " + f.Kind().String())
 }
 
-func full() *writv1.Proposal {
+// overfull has every field, which is one too many.
+func overfull() *writv1.Proposal {
 	p, next := &writv1.Proposal{}, 0
 	fill(p.ProtoReflect(), &next)
+	return p
+}
+
+// full has every field but the token itself, in whose place it says what the
+// token says.
+func full() *writv1.Proposal {
+	p := overfull()
+	p.AccessToken = ""
 	return p
 }
 
 // Every field of the wire's proposal, at any depth, arrives in the noun: it is
 // set to something unique, and the way back gives the same message.
 func TestProposalSurvivesConversion(t *testing.T) {
-	want := full()
-	noun, err := server.ProposalFromProto(want)
-	if err != nil {
-		t.Fatal(err)
+	both := overfull()
+	if _, err := server.ProposalFromProto(both); err == nil || !strings.Contains(err.Error(), "access_token") {
+		t.Errorf("a token and an access token together: %v", err)
+	}
+	claims, raw := full(), overfull()
+	raw.Token = nil
+	var nouns []*writ.Proposal
+	for _, want := range []*writv1.Proposal{claims, raw} {
+		noun, err := server.ProposalFromProto(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := server.ProposalToProto(noun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !proto.Equal(got, want) {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+		nouns = append(nouns, noun)
 	}
 	// Every field of the noun is set, so none is without a field on the wire,
-	// but for approvals, which the API does not take.
-	noun.Approvals = []writ.Approval{{}}
+	// but for approvals, which the API does not take, and for what only Writ
+	// says of a token.
+	noun := nouns[0]
+	if noun.Token.Verified || noun.Token.Invalid != "" {
+		t.Errorf("the wire says of its own token: %+v", noun.Token)
+	}
+	noun.AccessToken, noun.Approvals = nouns[1].AccessToken, []writ.Approval{{}}
+	noun.Token.Verified, noun.Token.Invalid = true, "x"
 	wantSet(t, "Proposal", reflect.ValueOf(*noun))
-	noun.Approvals = nil
-	got, err := server.ProposalToProto(noun)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !proto.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
 }
 
 // wantSet fails for each zero field, at any depth but within approvals.
@@ -230,6 +255,11 @@ func TestDecisionSurvivesConversion(t *testing.T) {
 			if got := m.Get(f).String(); got != want {
 				t.Errorf("%s: got %q, want %q", f.FullName(), got, want)
 			}
+		case f.Message() != nil && f.Message().FullName() == "google.protobuf.Timestamp":
+			got := m.Get(f).Message().Interface().(*timestamppb.Timestamp).AsTime()
+			if want := v.Interface().(time.Time); !got.Equal(want) {
+				t.Errorf("%s: got %v, want %v", f.FullName(), got, want)
+			}
 		case f.IsList():
 			if got := m.Get(f).List().Len(); got != v.Len() {
 				t.Errorf("%s: got %d elements, want %d", f.FullName(), got, v.Len())
@@ -253,6 +283,10 @@ func fillNoun(v reflect.Value, next *int) {
 		return
 	}
 	*next++
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		v.Set(reflect.ValueOf(time.Unix(int64(*next), 5).UTC()))
+		return
+	}
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString("v" + strconv.Itoa(*next))

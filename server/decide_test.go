@@ -194,6 +194,9 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		"MALFORMED_REQUEST": codes.InvalidArgument, "BATCH_SIZE": codes.InvalidArgument,
 		"UNKNOWN_FIELDS": codes.InvalidArgument, "DUPLICATE_FIELDS": codes.InvalidArgument,
 		"DEADLINE_EXCEEDED": codes.DeadlineExceeded, "CANCELED": codes.Canceled, "NOT_READY": codes.Unavailable, "INTERNAL": codes.Internal,
+		"INVALID_REVOCATION": codes.InvalidArgument, "NO_REVOCATION_LOG": codes.FailedPrecondition, "NOT_REVOKED": codes.Unavailable,
+		"REVOKED_NOT_IN_FORCE": codes.DataLoss, "REVOKED_NOT_RECORDED": codes.DataLoss,
+		"NO_AUDIT_LOG": codes.Unimplemented, "OUT_OF_RANGE": codes.OutOfRange,
 	}
 	if got := server.EveryReason(); len(got) != len(want) {
 		t.Errorf("there are %d reasons, the test knows %d", len(got), len(want))

@@ -29,8 +29,9 @@
 // gRPC's. Before it comes a guard against web pages: a Host header that is not
 // this listener's own and any Origin header are refused. After it the body is
 // read, at most as many bytes as a message may have, by a strict reader of its
-// own. /healthz says that the process is up, /readyz whether
-// it can decide.
+// own. /healthz says that the process is up, /readyz whether it can decide and
+// what is wrong all the same, and /metrics has the numbers: without a secret,
+// the latter two to this machine alone.
 //
 // Errors are the same, with the HTTP status that Connect gives to their code,
 // but for 403 from the guard, 404 for a path that is no unary method, 405, 415,

@@ -37,11 +37,20 @@ const (
 	ReasonMalformedRequest Reason = "MALFORMED_REQUEST"  // the bytes are not the method's request message
 	ReasonUnknownFields    Reason = "UNKNOWN_FIELDS"     // a message has a field that it does not declare
 	ReasonDuplicateFields  Reason = "DUPLICATE_FIELDS"   // a single field or a map's key is given twice
-	ReasonBatchSize        Reason = "BATCH_SIZE"         // a batch has no proposal, or too many
+	ReasonBatchSize        Reason = "BATCH_SIZE"         // a batch has nothing in it, or too much
 	ReasonDeadlineExceeded Reason = "DEADLINE_EXCEEDED"  // the deadline passed first
 	ReasonCanceled         Reason = "CANCELED"           // the caller went away, or the server stopped
 	ReasonNotReady         Reason = "NOT_READY"          // no bundle is loaded, or the server is stopping
 	ReasonInternal         Reason = "INTERNAL"           // a fault of the server; it is logged there
+
+	ReasonInvalidRevocation Reason = "INVALID_REVOCATION"   // a field of a revocation, which the metadata names, is missing or wrong; nothing was revoked
+	ReasonNoRevocationLog   Reason = "NO_REVOCATION_LOG"    // this server takes no revocations
+	ReasonNotRevoked        Reason = "NOT_REVOKED"          // the revocation log cannot be written; nothing was revoked
+	ReasonNotInForce        Reason = "REVOKED_NOT_IN_FORCE" // the revocations are durable, and are not in force here yet
+	ReasonUnrecorded        Reason = "REVOKED_NOT_RECORDED" // the revocations are durable and in force, but the audit log does not tell of them
+
+	ReasonNoAuditLog Reason = "NO_AUDIT_LOG" // this server does not tell of its log
+	ReasonOutOfRange Reason = "OUT_OF_RANGE" // an index or a size is beyond the log, or beyond its newest checkpoint
 )
 
 // statusCodes maps each reason to its status code. It is the one place that
@@ -65,6 +74,15 @@ var statusCodes = map[Reason]codes.Code{
 	ReasonCanceled:         codes.Canceled,
 	ReasonNotReady:         codes.Unavailable,
 	ReasonInternal:         codes.Internal,
+
+	ReasonInvalidRevocation: codes.InvalidArgument,
+	ReasonNoRevocationLog:   codes.FailedPrecondition,
+	ReasonNotRevoked:        codes.Unavailable,
+	ReasonNotInForce:        codes.DataLoss,
+	ReasonUnrecorded:        codes.DataLoss,
+
+	ReasonNoAuditLog: codes.Unimplemented,
+	ReasonOutOfRange: codes.OutOfRange,
 }
 
 // refusal is an error that the caller may see as it stands.

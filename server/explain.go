@@ -20,7 +20,7 @@ func (d *decisions) Explain(ctx context.Context, req *writv1.ExplainRequest) (*w
 	if err != nil {
 		return nil, err
 	}
-	e, err := d.decider.Explain(ctx, callerOf(ctx), req.GetCaller(), proposal)
+	e, err := d.decider.Explain(ctx, callerOf(ctx), req.GetCaller(), proposal, req.GetAtLeastAsFresh())
 	if err != nil {
 		return nil, err
 	}

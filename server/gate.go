@@ -105,7 +105,11 @@ func (s *Server) run(ctx context.Context, long bool, call func(context.Context) 
 		defer cancel()
 		defer context.AfterFunc(s.farewell, cancel)()
 	}
-	return call(ctx)
+	err := call(ctx)
+	if err != nil && long && s.farewell.Err() != nil {
+		return s.notReady() // not the caller's doing: it may watch another server
+	}
+	return err
 }
 
 // admit says who calls, or why the call is refused. For an open method the

@@ -44,30 +44,31 @@ type question struct {
 	caller     *writ.Caller
 	proposal   *writ.Proposal
 	field, why string // of Refuse
+	demand     string
 	deadline   time.Duration
 }
 
-func (d *decider) Decide(ctx context.Context, caller *writ.Caller, p *writ.Proposal) (pdp.Answer, error) {
-	return d.ask(ctx, question{caller: caller, proposal: p})
+func (d *decider) Decide(ctx context.Context, caller *writ.Caller, p *writ.Proposal, demand string) (pdp.Answer, error) {
+	return d.ask(ctx, question{caller: caller, proposal: p, demand: demand})
 }
 
 func (d *decider) Refuse(ctx context.Context, caller *writ.Caller, p *writ.Proposal, field, why string) (pdp.Answer, error) {
 	return d.ask(ctx, question{caller: caller, proposal: p, field: field, why: why})
 }
 
-func (d *decider) DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item) ([]pdp.Answer, error) {
+func (d *decider) DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item, demand string) ([]pdp.Answer, error) {
 	answers := make([]pdp.Answer, len(items))
 	for i, item := range items {
 		var err error
-		if answers[i], err = d.ask(ctx, question{caller: caller, proposal: item.Proposal, field: item.Field, why: item.Unreadable}); err != nil {
+		if answers[i], err = d.ask(ctx, question{caller: caller, proposal: item.Proposal, field: item.Field, why: item.Unreadable, demand: demand}); err != nil {
 			return nil, err
 		}
 	}
 	return answers, nil
 }
 
-func (d *decider) Explain(ctx context.Context, caller *writ.Caller, _ string, p *writ.Proposal) (writ.Explanation, error) {
-	_, err := d.ask(ctx, question{caller: caller, proposal: p})
+func (d *decider) Explain(ctx context.Context, caller *writ.Caller, _ string, p *writ.Proposal, demand string) (writ.Explanation, error) {
+	_, err := d.ask(ctx, question{caller: caller, proposal: p, demand: demand})
 	return writ.Explanation{}, err
 }
 

@@ -187,13 +187,11 @@ func (d *httpDoor) route(a *answer, r *http.Request) (int, *refusal) {
 	}
 	switch path := r.URL.EscapedPath(); {
 	case path == "/healthz":
-		return d.probe(a, r, `{"status":"ok"}`, nil)
+		return d.probe(a, r, []byte(`{"status":"ok"}`), nil)
 	case path == "/readyz":
-		var refused *refusal
-		if d.server.draining.Load() || !d.server.serving.Load() {
-			refused = d.server.notReady()
-		}
-		return d.probe(a, r, `{"status":"ready"}`, refused)
+		return d.ready(a, r)
+	case path == "/metrics":
+		return d.measure(a, r)
 	case d.unary[path]:
 		if !d.enter() {
 			return http.StatusServiceUnavailable, d.server.notReady()
@@ -202,20 +200,4 @@ func (d *httpDoor) route(a *answer, r *http.Request) (int, *refusal) {
 		return d.call(a, r, path)
 	}
 	return http.StatusNotFound, refuse(ReasonMethodUnknown, "there is no such method here")
-}
-
-// probe answers those who watch over the process. It takes no credential and
-// nothing of anyone's quota, and tells nothing else.
-func (d *httpDoor) probe(a *answer, r *http.Request, well string, refused *refusal) (int, *refusal) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		a.Header().Set("Allow", "GET, HEAD")
-		return http.StatusMethodNotAllowed, refuse(ReasonMethodUnknown, "this answers GET and HEAD only")
-	}
-	if refused != nil {
-		// Not logged as a refusal: it is the answer.
-		a.refuse(http.StatusServiceUnavailable, refused)
-		return 0, nil
-	}
-	a.json(http.StatusOK, []byte(well))
-	return 0, nil
 }

@@ -55,7 +55,7 @@ func world(t testing.TB, dir string) (*bundle.Bundle, *records, server.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if b == nil {
 		t.Fatal(faults)
 	}

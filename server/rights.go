@@ -26,6 +26,15 @@ var rights = map[string]right{
 	// An explanation tells of policies and entities: it is an operator's.
 	"/writ.v1.DecisionService/Explain": {roles: []writ.Role{writ.RoleOperator}},
 
+	"/writ.v1.RevocationService/Revoke":           {roles: []writ.Role{writ.RoleOperator}},
+	"/writ.v1.RevocationService/ListRevocations":  {roles: []writ.Role{writ.RoleOperator}},
+	"/writ.v1.RevocationService/WatchRevocations": {roles: []writ.Role{writ.RoleOperator}, long: true},
+
+	// Records tell who did what.
+	"/writ.v1.AuditService/WatchDecisions":      {roles: []writ.Role{writ.RoleOperator}, long: true},
+	"/writ.v1.AuditService/GetInclusionProof":   {roles: []writ.Role{writ.RoleOperator}},
+	"/writ.v1.AuditService/GetConsistencyProof": {roles: []writ.Role{writ.RoleOperator}},
+
 	"/grpc.health.v1.Health/Check": {open: true},
 	"/grpc.health.v1.Health/List":  {open: true},
 	"/grpc.health.v1.Health/Watch": {open: true, long: true},

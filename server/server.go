@@ -44,6 +44,10 @@ const (
 type Config struct {
 	// Decider answers. Required.
 	Decider Decider
+	// Revoker revokes, and tells what is revoked. Nil: this server does neither.
+	Revoker Revoker
+	// Audit tells what has been recorded. Nil: this server does not.
+	Audit AuditLog
 	// Credentials are this start's secrets. Required. Close removes them.
 	Credentials *Credentials
 	// LocalHost and LocalOperator return, for each call, whom the two secrets
@@ -64,6 +68,13 @@ type Config struct {
 	// has one. Nil: no spans. The trace that a call brings is carried on in
 	// either case.
 	StatsHandler stats.Handler
+	// Metrics serves GET /metrics of the HTTP door, behind its guard against
+	// web pages, without a credential: so only to this machine, and nothing
+	// that it serves may be of a request. Nil: there are none.
+	Metrics http.Handler
+	// Troubles says what is wrong though the server may still decide, for each
+	// GET /readyz. Safe for concurrent use; nil: nothing ever is.
+	Troubles func() []Trouble
 	// Log receives what happens; nil: nobody. No argument's value and no
 	// secret is ever in it.
 	Log *slog.Logger
@@ -80,6 +91,8 @@ type Server struct {
 	log                      *slog.Logger
 	quotas                   *quotas
 	refusals                 *sampler
+	metrics                  http.Handler     // nil: none
+	troubles                 func() []Trouble // nil: none
 
 	grpc     *grpc.Server
 	http     *httpDoor
@@ -116,6 +129,7 @@ func New(cfg Config) (*Server, error) {
 		credentials: cfg.Credentials, localHost: cfg.LocalHost, localOperator: cfg.LocalOperator,
 		secure: cfg.TLS != nil, limits: limits, stats: cfg.StatsHandler, log: cfg.Log,
 		quotas: newQuotas(limits), refusals: &sampler{reasons: make(map[Reason]*sample)},
+		metrics: cfg.Metrics, troubles: cfg.Troubles,
 		health: health.NewServer(), closing: make(chan struct{}),
 	}
 	if s.log == nil {
@@ -134,6 +148,8 @@ func New(cfg Config) (*Server, error) {
 	s.http = newHTTPDoor(s, config)
 	door := registrar{s}
 	writv1.RegisterDecisionServiceServer(door, &decisions{decider: cfg.Decider})
+	writv1.RegisterRevocationServiceServer(door, &revocations{revoker: cfg.Revoker, log: s.log})
+	writv1.RegisterAuditServiceServer(door, &audits{log: cfg.Audit})
 	healthv1.RegisterHealthServer(door, s.health)
 	if cfg.Reflection {
 		reflection.Register(door)

@@ -55,6 +55,14 @@ func (s *Snapshot) Contract(server, tool string) *contract.Contract {
 	return s.Contracts[server+"/"+tool]
 }
 
+// TokenVouched reports whether what the caller says of a token of an issuer
+// counts as verified: the caller may vouch for tokens, or the bundle has no
+// keys by which it could be verified here.
+func (s *Snapshot) TokenVouched(caller *writ.Caller, issuer string) bool {
+	i := s.Issuers[issuer]
+	return i != nil && i.JWKS == "" && len(i.Keys) == 0 || caller.VouchesFor(writ.SourceToken)
+}
+
 // Issuer says how the tokens of one issuer become Cedar entities.
 type Issuer struct {
 	Name      string   // the iss of its tokens; "local" for the user of this machine
@@ -62,4 +70,19 @@ type Issuer struct {
 	Actor     Template // makes an actor's entity likewise
 	Tenant    string   // of every principal that this issuer names; empty: it says nothing of tenants
 	JWKS      string   // URL of its signing keys (RFC 7517); empty: none are fetched
+	Keys      []byte   // the JWK set itself, from a file of the bundle; empty: see JWKS
+	KeysFile  string   // that file
+	// Algorithms and Types are the alg and typ that its tokens may have; empty:
+	// the defaults of package token.
+	Algorithms, Types []string
+	// TenantClaim names the claim that holds the tenant, which every token must
+	// have then, and which must be Tenant where there is one; empty: none does.
+	TenantClaim string
+	// Leeway is how far its clock may be off, for exp and nbf.
+	Leeway time.Duration
+	// AllowPrivate lets JWKS be fetched from a private address.
+	AllowPrivate bool
+	// MaxStale is how long fetched keys serve on when they can't be fetched
+	// again; 0: see package token.
+	MaxStale time.Duration
 }

@@ -212,7 +212,7 @@ func (s *subject) stop() error {
 // allowed makes sure that the log has exactly so many ALLOWs and nothing else:
 // what was measured is what was meant.
 func (s *subject) allowed(want int) error {
-	f, err := os.Open(filepath.Join(s.dir, "log", "decisions.jsonl"))
+	f, err := os.Open(filepath.Join(s.dir, "log", "segments", "00000000000000000000.jsonl"))
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func lab() (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if b == nil {
 		return nil, faults
 	}
@@ -172,7 +172,7 @@ func startWrit(b *bundle.Bundle) (_ ready, stop func() error, err error) {
 		}
 	}()
 	data := os.Getenv(dataVariable)
-	log, err := audit.Open(filepath.Join(data, "log"))
+	log, err := audit.Open(audit.Config{Dir: filepath.Join(data, "log")})
 	if err != nil {
 		return ready{}, nil, err
 	}

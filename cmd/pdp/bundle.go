@@ -16,7 +16,7 @@ func loadBundle(c *console, dir *directory) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	for _, f := range faults {
 		fmt.Fprintln(c.err, f)
 	}

@@ -76,7 +76,7 @@ func (k *checkCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	r := report{OK: b != nil, Bundle: place(k.Bundle), Faults: []fault{}, Scenarios: []scenario{}}
 	for _, f := range faults {
 		severity := "error"

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/contract"
 	"github.com/writ-pdp/writ/snapshot"
+	"github.com/writ-pdp/writ/token"
 )
 
 // effectiveView is a bundle with every default filled in, for people.
@@ -19,10 +22,21 @@ type effectiveView struct {
 }
 
 type effectiveIssuer struct {
-	Issuer    string `json:"issuer"`
-	Principal string `json:"principal"`
-	Actor     string `json:"actor"`
-	Tenant    string `json:"tenant,omitempty"`
+	Issuer      string         `json:"issuer"`
+	Principal   string         `json:"principal"`
+	Actor       string         `json:"actor"`
+	Tenant      string         `json:"tenant,omitempty"`
+	TenantClaim string         `json:"tenant_claim,omitempty"`
+	Leeway      string         `json:"leeway"`
+	Keys        *effectiveKeys `json:"keys,omitempty"` // without them nobody's token is verified here
+}
+
+type effectiveKeys struct {
+	JWKS         string   `json:"jwks"` // URL, or file of the bundle
+	Algorithms   []string `json:"algorithms"`
+	Types        []string `json:"types"`
+	AllowPrivate bool     `json:"allow_private_addresses,omitempty"`
+	MaxStale     string   `json:"max_stale,omitempty"` // of those that are fetched
 }
 
 type effectiveCaller struct {
@@ -37,10 +51,12 @@ type effectiveServer struct {
 	Endpoint        string          `json:"endpoint,omitempty"`
 	PackageHash     string          `json:"package_hash,omitempty"`
 	Token           string          `json:"token"`
+	Possession      bool            `json:"proof_of_possession,omitempty"`
 	Audience        string          `json:"audience,omitempty"`
 	RedeemedBy      string          `json:"redeemed_by"`
 	Classifications []string        `json:"classifications"`
 	Purposes        []string        `json:"purposes"`
+	Valid           string          `json:"valid,omitempty"` // when; always otherwise
 	Tools           []effectiveTool `json:"tools"`
 }
 
@@ -54,6 +70,9 @@ type effectiveTool struct {
 	Resource   string                       `json:"resource"` // Cedar type of the target
 	Opaque     []string                     `json:"opaque,omitempty"`
 	Evidence   map[string]effectiveEvidence `json:"evidence,omitempty"`
+	Loggable   []string                     `json:"loggable,omitempty"` // JSON Pointers
+	Secret     []string                     `json:"secret,omitempty"`
+	Valid      string                       `json:"valid,omitempty"` // when; always otherwise
 	OnChange   string                       `json:"on_change"`
 	DecideAt   string                       `json:"decide_at"`
 	Digest     string                       `json:"contract_digest"`
@@ -69,7 +88,10 @@ func effective(world *snapshot.Snapshot) *effectiveView {
 	v := &effectiveView{TimeZone: world.Zone.String()}
 	for _, name := range slices.Sorted(maps.Keys(world.Issuers)) {
 		i := world.Issuers[name]
-		v.Issuers = append(v.Issuers, effectiveIssuer{i.Name, i.Principal.String(), i.Actor.String(), i.Tenant})
+		v.Issuers = append(v.Issuers, effectiveIssuer{
+			Issuer: i.Name, Principal: i.Principal.String(), Actor: i.Actor.String(), Tenant: i.Tenant, TenantClaim: i.TenantClaim,
+			Leeway: i.Leeway.String(), Keys: effectiveKeysOf(i),
+		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(world.Callers)) {
 		c := world.Callers[name]
@@ -85,13 +107,13 @@ func effective(world *snapshot.Snapshot) *effectiveView {
 	tools := slices.Sorted(maps.Keys(world.Contracts))
 	for _, id := range slices.Sorted(maps.Keys(world.Servers)) {
 		s := world.Servers[id]
-		token := "none"
+		takes := "none"
 		if s.TokenRequired {
-			token = "required"
+			takes = "required"
 		}
 		server := effectiveServer{
-			ID: s.ID, Endpoint: s.Endpoint, PackageHash: s.PackageHash, Token: token, Audience: s.Audience, RedeemedBy: s.RedeemedBy,
-			Classifications: some(s.Classifications), Purposes: some(s.Purposes),
+			ID: s.ID, Endpoint: s.Endpoint, PackageHash: s.PackageHash, Token: takes, Possession: s.ProofOfPossession, Audience: s.Audience, RedeemedBy: s.RedeemedBy,
+			Classifications: some(s.Classifications), Purposes: some(s.Purposes), Valid: windowText(s.Valid),
 		}
 		for _, name := range tools {
 			if c := world.Contracts[name]; c.Server.ID == id {
@@ -101,6 +123,38 @@ func effective(world *snapshot.Snapshot) *effectiveView {
 		v.Servers = append(v.Servers, server)
 	}
 	return v
+}
+
+func effectiveKeysOf(i *snapshot.Issuer) *effectiveKeys {
+	out := &effectiveKeys{JWKS: i.KeysFile, Algorithms: i.Algorithms, Types: i.Types, AllowPrivate: i.AllowPrivate}
+	switch {
+	case i.JWKS != "":
+		out.JWKS, out.MaxStale = i.JWKS, cmp.Or(i.MaxStale, token.DefaultMaxStale).String()
+	case i.KeysFile == "":
+		return nil
+	}
+	if len(out.Algorithms) == 0 {
+		out.Algorithms = token.DefaultAlgorithms[:]
+	}
+	if len(out.Types) == 0 {
+		out.Types = token.DefaultTypes[:]
+	}
+	return out
+}
+
+// windowText says when a window holds.
+func windowText(w *contract.Window) string {
+	if w == nil {
+		return ""
+	}
+	var bounds []string
+	if !w.From.IsZero() {
+		bounds = append(bounds, "from "+w.From.Format(time.RFC3339Nano))
+	}
+	if !w.Until.IsZero() {
+		bounds = append(bounds, "until "+w.Until.Format(time.RFC3339Nano))
+	}
+	return strings.Join(bounds, " ")
 }
 
 func effectiveToolOf(c *contract.Contract) effectiveTool {
@@ -114,7 +168,7 @@ func effectiveToolOf(c *contract.Contract) effectiveTool {
 	}
 	t := effectiveTool{
 		Tool: c.Tool.Name, Effect: c.Effect, Reversible: c.Reversible, Scope: c.Scope, Intent: c.IntentRequired, Actions: c.Actions(),
-		Resource: of, Opaque: c.Opaque, OnChange: c.OnChange, DecideAt: c.DecideAt, Digest: c.Digest.String(),
+		Resource: of, Opaque: c.Opaque, Loggable: c.Loggable, Secret: c.Secret, Valid: windowText(c.Valid), OnChange: c.OnChange, DecideAt: c.DecideAt, Digest: c.Digest.String(),
 	}
 	for pointer, line := range c.Evidence {
 		if t.Evidence == nil {

@@ -24,7 +24,8 @@ func parseReady(data []byte) (line readyLine, ok bool) {
 
 // request sends one request to the HTTP address of the server that serve
 // started: request STATUS METHOD PATH [FILE], the file as JSON with the host's
-// credential. The answer goes to the file stdout.txt.
+// credential, and as part of the trace that TRACEPARENT names, if it is set. The
+// answer goes to the file stdout.txt.
 func request(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: request STATUS METHOD PATH [FILE]")
@@ -38,6 +39,9 @@ func request(ts *testscript.TestScript, neg bool, args []string) {
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(filepath.Join(ts.Getenv("CREDENTIALS"), "host"))))
+	}
+	if parent := ts.Getenv("TRACEPARENT"); parent != "" {
+		req.Header.Set("Traceparent", parent)
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	resp, err := client.Do(req)

@@ -36,7 +36,7 @@ func (l *labCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if b == nil {
 		return faults
 	}
@@ -49,7 +49,7 @@ func (l *labCmd) Run(c *console) error {
 	if l.Verbose {
 		logs = c.err
 	}
-	s, err := start(serviceConfig{bundle: b, data: dir, grpcAddr: "127.0.0.1:0", httpAddr: "127.0.0.1:0", log: newLogger(logs)})
+	s, err := start(c.ctx, serviceConfig{source: sourceConfig{files: files}, data: dir, grpcAddr: "127.0.0.1:0", httpAddr: "127.0.0.1:0", log: newLogger(logs)})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,9 @@
 //	pdp decide   decide one proposal, against a bundle or a server
 //	pdp check    find every fault of a bundle and run its scenarios
 //	pdp digest   print the digests that bind definitions and contracts
+//	pdp revoke   withdraw a person, a token, a tool … at once, or give it back
+//	pdp push     make a bundle the current one of an etcd cluster
+//	pdp audit    verify, search, prove and export the log of decisions
 //
 // Exit codes: 0 done or ALLOW, 1 failed, 2 usage, 3 DENY, 4 REVIEW_REQUIRED.
 package main
@@ -23,6 +26,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/audit/ocsf"
 )
 
 // Exit codes.
@@ -66,6 +70,9 @@ type commands struct {
 	Decide  decideCmd  `cmd:"" help:"Decide one proposal, against a bundle or a running server."`
 	Check   checkCmd   `cmd:"" help:"Find every fault of a bundle, with its place, and run its scenarios."`
 	Digest  digestCmd  `cmd:"" help:"Print the digests that bind tool definitions and contracts."`
+	Revoke  revokeCmd  `cmd:"" help:"Withdraw a person, an agent, a token, a tool … at a running server, at once, or give it back."`
+	Push    pushCmd    `cmd:"" help:"Make a bundle the current one for every server that follows an etcd cluster."`
+	Audit   auditCmd   `cmd:"" help:"Verify, search, prove and export the log of decisions."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -82,7 +89,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		kong.Writers(out, errs),
 		kong.Exit(func(code int) { ended = code }),
 		kong.Bind(c),
-		kong.Vars{"default_data": "$XDG_STATE_HOME/writ or ~/.local/state/writ"},
+		kong.Vars{"default_data": "$XDG_STATE_HOME/writ or ~/.local/state/writ", "ocsf": ocsf.Version},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.UsageOnError(),
 	)

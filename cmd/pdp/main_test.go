@@ -35,10 +35,14 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve":   serve,
-			"logged":  logged,
-			"exitsas": exitsAs,
-			"request": request,
+			"serve":    serve,
+			"logged":   logged,
+			"waitfile": waitFile,
+			"exitsas":  exitsAs,
+			"request":  request,
+			"becomes":  becomes,
+			"capture":  capture,
+			"flip":     flip,
 		},
 	})
 }
@@ -59,6 +63,21 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		if time.Now().After(deadline) {
 			ts.Fatalf("no line of %s matches %s:\n%s", args[1], args[0], data)
+		}
+	}
+}
+
+// waitFile waits until a file is there.
+func waitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitfile FILE")
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s does not come", args[0])
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/writ-pdp/writ"
@@ -18,7 +16,7 @@ import (
 
 // mutate is check --mutate, on a bundle that loads.
 func (k *checkCmd) mutate(c *console, r *report, b *bundle.Bundle, files []bundle.File) error {
-	show := newProgress(c.err)
+	show := newProgress(c.err, "mutants")
 	out, err := mutation.Run(c.ctx, mutation.Options{
 		Bundle: b, Files: files, Clock: time.Now().UTC().Truncate(time.Second), Progress: show.done,
 		Decide: func(world *snapshot.Snapshot) bundle.Decider {
@@ -81,49 +79,4 @@ func printCounts(w io.Writer, what string, c mutation.Counts) {
 		}
 	}
 	fmt.Fprintln(w)
-}
-
-// progress tells on a terminal at once, elsewhere every two seconds, how far a
-// long run is.
-type progress struct {
-	mu       sync.Mutex
-	w        io.Writer
-	terminal bool
-	last     time.Time
-	shown    bool
-}
-
-func newProgress(w io.Writer) *progress {
-	p := &progress{w: w, last: time.Now()}
-	if f, ok := w.(*os.File); ok {
-		info, err := f.Stat()
-		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	return p
-}
-
-func (p *progress) done(n, total int) {
-	every := 2 * time.Second
-	if p.terminal {
-		every = 100 * time.Millisecond
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.last) < every {
-		return
-	}
-	p.last = time.Now()
-	if p.terminal {
-		fmt.Fprintf(p.w, "\r%d of %d mutants", n, total)
-		p.shown = true
-		return
-	}
-	fmt.Fprintf(p.w, "%d of %d mutants\n", n, total)
-}
-
-// end clears the line.
-func (p *progress) end() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
 }

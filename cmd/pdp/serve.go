@@ -18,19 +18,30 @@ import (
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/audit"
+	"github.com/writ-pdp/writ/audit/forward"
+	"github.com/writ-pdp/writ/audit/otlplog"
 	"github.com/writ-pdp/writ/bundle"
 	"github.com/writ-pdp/writ/pdp"
 	"github.com/writ-pdp/writ/server"
 	"github.com/writ-pdp/writ/snapshot"
 	"github.com/writ-pdp/writ/telemetry"
+	"github.com/writ-pdp/writ/token"
 )
 
 type serveCmd struct {
-	Bundle     *directory `help:"Directory of the bundle; without it, the one that comes with Writ." env:"WRIT_BUNDLE" placeholder:"DIR"`
-	Data       *directory `help:"Directory of the log and the credentials, made where it is missing. Default: ${default_data}." env:"WRIT_DATA_DIR" placeholder:"DIR"`
+	Bundle     *directory `help:"Directory of the bundle, which is followed; without it, the one that comes with Writ." env:"WRIT_BUNDLE" placeholder:"DIR"`
+	Data       *directory `help:"Directory of the log, the revocations and the credentials, made where it is missing. Default: ${default_data}." env:"WRIT_DATA_DIR" placeholder:"DIR"`
 	GRPCAddr   string     `name:"grpc-addr" help:"Loopback address for gRPC; port 0 takes a free one." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR"`
 	HTTPAddr   string     `name:"http-addr" help:"Loopback address for JSON over HTTP; port 0 takes a free one." default:"127.0.0.1:7601" env:"WRIT_HTTP_ADDR"`
 	Reflection bool       `help:"Serve gRPC reflection, so that tools such as grpcurl can list the API." env:"WRIT_REFLECTION"`
+	etcdFlags  `embed:""`
+
+	forwardFlags `embed:""`
+
+	Persist      bool          `help:"Keep the last good bundle in the data directory, and start with it while the one in --bundle is broken." env:"WRIT_PERSIST" group:"Reload"`
+	MaxAge       time.Duration `help:"Start with the kept bundle only if --bundle held it at most this long ago." default:"24h" env:"WRIT_MAX_AGE" group:"Reload"`
+	AllowEmpty   bool          `help:"Take a bundle that has suddenly lost all its policies, servers or entities." env:"WRIT_ALLOW_EMPTY" group:"Reload"`
+	MaxStaleness time.Duration `help:"Deny what could have consequences when --bundle could not be read, or etcd not be heard of, for this long. 0: never; with --etcd: after 10s." default:"0s" env:"WRIT_MAX_STALENESS" group:"Reload"`
 }
 
 func (*serveCmd) Help() string {
@@ -39,9 +50,14 @@ func (*serveCmd) Help() string {
    "revision":"sha256:…","credentials":"DIR"}
 Logs go to standard error. Every call needs a secret of DIR: the file host for
 proposals, operator for the rest. They are made anew at each start.
-A changed bundle is served from the next start on; run pdp check on it first.
+The bundle is followed: about a second after its files changed they are in
+force, all of them or none. While there is a fault in them the last good ones
+stay, and the log, GET /readyz and GET /metrics of the HTTP address say so. A
+bundle with a fault at the start is an error, unless --persist has kept a good
+one. Run pdp check before you change a bundle: serve runs no scenarios.
 Stop it with an interrupt: calls in flight end first.
-Spans go to where OTEL_EXPORTER_OTLP_ENDPOINT says (OTLP over gRPC), if it does.`
+Spans and the log's records go to where OTEL_EXPORTER_OTLP_ENDPOINT says (OTLP
+over gRPC), if it does; OTEL_LOGS_EXPORTER=none keeps the records here.`
 }
 
 func (s *serveCmd) Run(c *console) error {
@@ -49,27 +65,65 @@ func (s *serveCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	b, err := loadBundle(c, s.Bundle)
+	source := sourceConfig{persist: s.Persist, maxAge: s.MaxAge, allowEmpty: s.AllowEmpty, maxStaleness: s.MaxStaleness}
+	log := newLogger(c.err)
+	if source.etcd, err = s.source(s, log); err != nil {
+		return err
+	}
+	switch {
+	case source.etcd != nil:
+		if source.maxStaleness == 0 {
+			source.maxStaleness = staleEtcd
+		}
+	case s.Bundle != nil:
+		source.dir = string(*s.Bundle)
+	default:
+		if source.files, err = readBundle(nil); err != nil {
+			return err
+		}
+	}
+	if s.MaxAge <= 0 || s.MaxStaleness < 0 {
+		return usage("--max-age is more than 0, and --max-staleness not less")
+	}
+	sinks, err := s.sinks()
 	if err != nil {
 		return err
 	}
-	service, err := start(serviceConfig{
-		bundle: b, data: data, grpcAddr: s.GRPCAddr, httpAddr: s.HTTPAddr, reflection: s.Reflection,
-		log: newLogger(c.err),
+	service, err := start(c.ctx, serviceConfig{
+		sinks:  sinks,
+		source: source, data: data, grpcAddr: s.GRPCAddr, httpAddr: s.HTTPAddr, reflection: s.Reflection,
+		log: log,
 	})
+	if unloaded, ok := errors.AsType[*bundle.LoadError](err); ok {
+		faults, ok := errors.AsType[writ.Faults](unloaded.Fault)
+		if !ok {
+			return err
+		}
+		for _, f := range faults {
+			fmt.Fprintln(c.err, f)
+		}
+		err = fmt.Errorf("the bundle %s has faults and was not loaded", place(s.Bundle))
+		if unloaded.Kept != nil {
+			err = fmt.Errorf("%w, %w", err, unloaded.Kept)
+		}
+	}
 	if err != nil {
 		return err
+	}
+	for _, f := range service.worlds.follower.Status().Warnings {
+		fmt.Fprintln(c.err, f)
 	}
 	return service.run(c.ctx, func() error { return service.announce(c.out) })
 }
 
 // serviceConfig says what a service is made of.
 type serviceConfig struct {
-	bundle             *bundle.Bundle
-	data               string // directory of log and credentials
+	source             sourceConfig
+	data               string // directory of log, revocations and credentials
 	grpcAddr, httpAddr string // loopback addresses
 	reflection         bool
-	log                *slog.Logger // made by newLogger
+	sinks              []forward.Sink // where the log's checkpoints are sent
+	log                *slog.Logger   // made by newLogger
 }
 
 // newLogger returns a logger of JSON lines, each with the trace that it
@@ -78,38 +132,53 @@ func newLogger(w io.Writer) *slog.Logger {
 	return slog.New(telemetry.Handler(slog.NewJSONHandler(w, nil)))
 }
 
-// service is everything that serve runs: a server, its PDP and its log.
+// service is everything that serve runs: a server, its PDP, its log and what
+// it decides by.
 type service struct {
-	world       *snapshot.Snapshot
 	log         *slog.Logger
 	audit       *audit.Log
+	worlds      *worlds
+	tokens      *token.Verifier
+	metrics     *telemetry.Metrics
 	tracing     *telemetry.Tracing
-	dead        sync.Once // what is to be done when audit fails for good
+	export      *otlplog.Exporter // nil: the environment names no collector of records
+	forwarded   *forwarded        // nil: checkpoints are sent nowhere
 	credentials *server.Credentials
 	server      *server.Server
 	grpc, http  net.Listener
+
+	mu        sync.Mutex // guards the fields below
+	answering bool       // run has begun to serve
+	recording bool       // the log takes what must be on the disk
 }
 
-// start opens the log, the credentials and the listeners. Whatever it opened
-// is closed again when one of them fails.
-func start(cfg serviceConfig) (_ *service, err error) {
-	s := &service{world: cfg.bundle.Snapshot, log: cfg.log}
+// start opens the log, the first world, the credentials and the listeners.
+// Whatever it opened is closed again when one of them fails.
+func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
+	s := &service{log: cfg.log, recording: true}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.audit, err = audit.Open(filepath.Join(cfg.data, "log")); err != nil {
+	if s.audit, err = audit.Open(audit.Config{Dir: filepath.Join(cfg.data, "log"), Changed: s.logChanged}); err != nil {
 		return nil, err
 	}
-	if cut := s.audit.Recovered(); cut > 0 {
-		cfg.log.Warn("the log ended in the middle of a record: the torn end was cut", "bytes", cut)
+	if r := s.audit.Recovered(); r.Cut > 0 || r.Leftovers != nil || r.Tiles {
+		cfg.log.Warn("the log was not closed in good order: what a crash left was put in order", "cut", r.Cut, "segment", r.File, "leftovers", r.Leftovers, "tiles_made_again", r.Tiles)
 	}
-	s.world.LoadedAt = time.Now().UTC()
-	holder := &snapshot.Holder{}
-	holder.Store(s.world)
-	decider, err := pdp.New(pdp.Config{Snapshots: holder, Log: s})
+	if s.worlds, err = openWorlds(ctx, cfg.source, cfg.data, s.audit, cfg.log); err != nil {
+		return nil, err
+	}
+	holder := s.worlds.holder
+	s.tokens = token.New(token.Config{Log: cfg.log})
+	decider, err := pdp.New(pdp.Config{
+		Snapshots: holder, Log: s.audit, Revocations: s.worlds.revocations(), MaxStaleness: cfg.source.maxStaleness, Tokens: s.tokens,
+	})
 	if err != nil {
+		return nil, err
+	}
+	if s.metrics, err = telemetry.NewMetrics(telemetry.MetricsConfig{Service: "pdp", Version: version(), Read: s.reading}); err != nil {
 		return nil, err
 	}
 	if s.credentials, err = server.NewCredentials(filepath.Join(cfg.data, "credentials")); err != nil {
@@ -128,8 +197,19 @@ func start(cfg serviceConfig) (_ *service, err error) {
 	}); err != nil {
 		return nil, err
 	}
+	if s.export, err = s.startExport(cfg.data); err != nil {
+		return nil, err
+	}
+	if s.forwarded, err = newForwarded(s.audit, cfg.sinks, cfg.data, cfg.log); err != nil {
+		return nil, err
+	}
+	told, err := newRecorded(s.audit)
+	if err != nil {
+		return nil, err
+	}
 	if s.server, err = server.New(server.Config{
-		Decider: decider, Credentials: s.credentials, Reflection: cfg.reflection, Log: cfg.log, StatsHandler: s.tracing.StatsHandler(),
+		Decider: measured{decider, s.metrics}, Revoker: decider, Audit: told, Metrics: s.metrics.Handler(), Troubles: s.troubles,
+		Credentials: s.credentials, Reflection: cfg.reflection, Log: cfg.log, StatsHandler: s.tracing.StatsHandler(),
 		LocalHost:     local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalHost }),
 		LocalOperator: local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalOperator }),
 	}); err != nil {
@@ -159,8 +239,27 @@ func (s *service) run(ctx context.Context, ready func() error) error {
 		return errors.Join(err, s.close())
 	}
 	group, serving := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.server.Serve(serving, s.grpc, s.http) })
-	s.server.SetServing(true)
+	exporting, stopExport := context.WithCancel(serving)
+	defer stopExport()
+	// Calls that end after ctx has are answered by what is in force then, too.
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFollowing()
+	group.Go(func() error {
+		defer stopExport()
+		defer stopFollowing()
+		return s.server.Serve(serving, s.grpc, s.http)
+	})
+	group.Go(func() error { return s.worlds.run(following) })
+	if s.export != nil {
+		group.Go(func() error { return s.export.Run(exporting) })
+	}
+	if s.forwarded != nil {
+		group.Go(func() error { return s.forwarded.run(exporting) })
+	}
+	s.mu.Lock()
+	s.answering = true
+	s.server.SetServing(s.recording)
+	s.mu.Unlock()
 	err := ready()
 	if err == nil {
 		err = group.Wait()
@@ -173,27 +272,31 @@ func (s *service) run(ctx context.Context, ready func() error) error {
 	return errors.Join(err, s.record(last, audit.KindStop), s.close())
 }
 
-// Append records what the PDP answers. When the log fails for good, health
-// says so and the service's own log says why: every answer is a denial then.
-// It implements pdp.Log.
-func (s *service) Append(ctx context.Context, r audit.Record, durable bool) error {
-	err := s.audit.Append(ctx, r, durable)
-	if err != nil {
-		if failed := s.audit.Err(); failed != nil {
-			s.dead.Do(func() {
-				s.server.SetServing(false)
-				s.log.ErrorContext(ctx, "the log has failed: every answer is AUDIT_UNAVAILABLE until a restart", "error", failed)
-			})
-		}
+// logChanged tells a new condition of the log. While writes can't be recorded
+// health says so: every answer that allows one is AUDIT_UNAVAILABLE then.
+func (s *service) logChanged(state audit.State) {
+	switch {
+	case state.Condition == audit.OK:
+		s.log.Info("the log is well again")
+	case state.Condition.Recording():
+		s.log.Warn("the log is slow", "condition", state.Condition, "error", state.Err)
+	default:
+		s.log.Error("the log takes no writes: what would allow one is answered AUDIT_UNAVAILABLE", "condition", state.Condition, "error", state.Err)
 	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recording = state.Condition.Recording()
+	if s.answering {
+		s.server.SetServing(s.recording)
+	}
 }
 
 func (s *service) record(ctx context.Context, kind audit.Kind) error {
-	return s.audit.Append(ctx, audit.Record{Kind: kind, Time: time.Now().UTC(), Revision: s.world.Revision}, true)
+	return s.audit.Append(ctx, audit.Record{Kind: kind, Time: time.Now().UTC(), Revision: s.worlds.revision()}, true)
 }
 
-// flushTimeout is how long the last spans have to be exported.
+// flushTimeout is how long the last spans have to be exported, and as long the
+// last records.
 const flushTimeout = 5 * time.Second
 
 func (s *service) close() error {
@@ -211,6 +314,9 @@ func (s *service) close() error {
 	} else if s.credentials != nil {
 		errs = append(errs, s.credentials.Remove())
 	}
+	if s.tokens != nil {
+		s.tokens.Close()
+	}
 	if s.tracing != nil {
 		// After the last call, and not for long: what a collector lacks harms nobody.
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
@@ -219,10 +325,39 @@ func (s *service) close() error {
 			s.log.Warn("stopping", "error", err)
 		}
 	}
+	if s.metrics != nil {
+		errs = append(errs, s.metrics.Close(context.Background()))
+	}
+	if s.worlds != nil {
+		errs = append(errs, s.worlds.close())
+	}
+	if s.export != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		if err := s.export.Close(ctx); err != nil {
+			s.log.Warn("stopping", "error", err)
+		}
+	}
 	if s.audit != nil {
 		errs = append(errs, s.audit.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// troubles are what /readyz tells.
+func (s *service) troubles() []server.Trouble {
+	out := s.worlds.troubles()
+	if failing := s.tokens.Failures(s.worlds.holder.Load()); len(failing) > 0 {
+		since := failing[0].Since
+		for _, f := range failing {
+			if f.Since.Before(since) {
+				since = f.Since
+			}
+		}
+		out = append(out, server.Trouble{Part: "tokens", Since: since, Message: fmt.Sprintf(
+			"the keys of an issuer can't be fetched: the server's log says why (issuers: %d)", len(failing))})
+	}
+	return out
 }
 
 // announce prints the line that says the service is ready.
@@ -233,7 +368,7 @@ func (s *service) announce(out io.Writer) error {
 		HTTP        string `json:"http"`
 		Revision    string `json:"revision"`
 		Credentials string `json:"credentials"`
-	}{"ready", s.grpc.Addr().String(), s.http.Addr().String(), s.world.Revision, s.credentials.Dir()})
+	}{"ready", s.grpc.Addr().String(), s.http.Addr().String(), s.worlds.revision(), s.credentials.Dir()})
 }
 
 // dataDir is where a service keeps its log and credentials: dir, or the

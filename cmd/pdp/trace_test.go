@@ -41,12 +41,12 @@ func TestTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, faults := bundle.Build(files)
+	b, faults := bundle.Build(files, nil)
 	if b == nil {
 		t.Fatal(faults)
 	}
 	log, dir := &lines{}, t.TempDir()
-	s, err := start(serviceConfig{bundle: b, data: dir, grpcAddr: "127.0.0.1:0", httpAddr: "127.0.0.1:0", log: newLogger(log)})
+	s, err := start(t.Context(), serviceConfig{source: sourceConfig{files: files}, data: dir, grpcAddr: "127.0.0.1:0", httpAddr: "127.0.0.1:0", log: newLogger(log)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestTrace(t *testing.T) {
 		}
 	}
 
-	records, err := os.ReadFile(filepath.Join(dir, "log", "decisions.jsonl"))
+	records, err := os.ReadFile(filepath.Join(dir, "log", "segments", "00000000000000000000.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

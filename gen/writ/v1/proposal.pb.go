@@ -36,8 +36,9 @@ type Proposal struct {
 	// carries: a proposal may append actors, never replace or drop one. At most
 	// 8 together with the token's.
 	Actors []*Actor `protobuf:"bytes,4,rep,name=actors,proto3" json:"actors,omitempty"`
-	// What the verified access token says. Required where the server wants a
-	// token.
+	// What the access token says, verified by the caller, who needs the right to
+	// vouch for tokens where the bundle has the issuer's keys. Where the server
+	// wants a token, this or access_token is required.
 	Token *Token `protobuf:"bytes,5,opt,name=token,proto3" json:"token,omitempty"`
 	// The MCP server that the call goes to. Required.
 	Server *ServerRef `protobuf:"bytes,6,opt,name=server,proto3" json:"server,omitempty"`
@@ -58,9 +59,22 @@ type Proposal struct {
 	// object. Empty: there is none.
 	ExtraParamsJson string `protobuf:"bytes,11,opt,name=extra_params_json,json=extraParamsJson,proto3" json:"extra_params_json,omitempty"`
 	// Where the values of arguments were observed. At most 64.
-	Evidence      []*Evidence `protobuf:"bytes,12,rep,name=evidence,proto3" json:"evidence,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Evidence []*Evidence `protobuf:"bytes,12,rep,name=evidence,proto3" json:"evidence,omitempty"`
+	// The access token itself, where the server wants one: a signed JWT (RFC
+	// 7519, RFC 9068) in compact form, at most 16 KiB. It is verified here, under
+	// the issuer's keys, and takes the place of `token`, which must then be
+	// absent. It is never logged.
+	AccessToken string `protobuf:"bytes,13,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
+	// A proof of possession of the token's key: a DPoP proof JWT (RFC 9449,
+	// section 4.2) for a POST to the server's endpoint. Required where the
+	// contract asks for one and the token is bound to a key (`cnf.jkt`).
+	DpopProof string `protobuf:"bytes,14,opt,name=dpop_proof,json=dpopProof,proto3" json:"dpop_proof,omitempty"`
+	// The SHA-256 of the client certificate, DER, that the caller saw on the
+	// connection over which the token came (RFC 8705, section 3.1: base64url
+	// without padding). It counts only from a caller that may vouch for tokens.
+	ClientCertificateSha256 string `protobuf:"bytes,15,opt,name=client_certificate_sha256,json=clientCertificateSha256,proto3" json:"client_certificate_sha256,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *Proposal) Reset() {
@@ -175,6 +189,27 @@ func (x *Proposal) GetEvidence() []*Evidence {
 		return x.Evidence
 	}
 	return nil
+}
+
+func (x *Proposal) GetAccessToken() string {
+	if x != nil {
+		return x.AccessToken
+	}
+	return ""
+}
+
+func (x *Proposal) GetDpopProof() string {
+	if x != nil {
+		return x.DpopProof
+	}
+	return ""
+}
+
+func (x *Proposal) GetClientCertificateSha256() string {
+	if x != nil {
+		return x.ClientCertificateSha256
+	}
+	return ""
 }
 
 // Principal is for whom a call is made: one subject of one issuer. Two
@@ -339,7 +374,19 @@ type Token struct {
 	Claims map[string]string `protobuf:"bytes,11,rep,name=claims,proto3" json:"claims,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The `act` chain (RFC 8693, section 4.1), outermost first: the current
 	// actor, then on whose behalf it acts.
-	Actors        []*Actor `protobuf:"bytes,12,rep,name=actors,proto3" json:"actors,omitempty"`
+	Actors []*Actor `protobuf:"bytes,12,rep,name=actors,proto3" json:"actors,omitempty"`
+	// `may_act` (RFC 8693, section 4.4): the one party that may be appended.
+	// Absent: anybody may.
+	MayAct *Actor `protobuf:"bytes,13,opt,name=may_act,json=mayAct,proto3" json:"may_act,omitempty"`
+	// `cnf` of the token: the thumbprint of the key that it is bound to (`jkt`, RFC
+	// 9449, section 6.1), in base64url. Empty: none.
+	KeyThumbprint string `protobuf:"bytes,14,opt,name=key_thumbprint,json=keyThumbprint,proto3" json:"key_thumbprint,omitempty"`
+	// `cnf` of the token: the thumbprint of the certificate that it is bound to
+	// (`x5t#S256`, RFC 8705, section 3.1), in base64url. Empty: none.
+	CertificateThumbprint string `protobuf:"bytes,15,opt,name=certificate_thumbprint,json=certificateThumbprint,proto3" json:"certificate_thumbprint,omitempty"`
+	// Whether the caller has verified that whoever sent the token holds that key
+	// or certificate.
+	Possessed     bool `protobuf:"varint,16,opt,name=possessed,proto3" json:"possessed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -456,6 +503,34 @@ func (x *Token) GetActors() []*Actor {
 		return x.Actors
 	}
 	return nil
+}
+
+func (x *Token) GetMayAct() *Actor {
+	if x != nil {
+		return x.MayAct
+	}
+	return nil
+}
+
+func (x *Token) GetKeyThumbprint() string {
+	if x != nil {
+		return x.KeyThumbprint
+	}
+	return ""
+}
+
+func (x *Token) GetCertificateThumbprint() string {
+	if x != nil {
+		return x.CertificateThumbprint
+	}
+	return ""
+}
+
+func (x *Token) GetPossessed() bool {
+	if x != nil {
+		return x.Possessed
+	}
+	return false
 }
 
 // Intent is the user's current purpose. It is never inherited indefinitely:
@@ -715,7 +790,7 @@ var File_writ_v1_proposal_proto protoreflect.FileDescriptor
 
 const file_writ_v1_proposal_proto_rawDesc = "" +
 	"\n" +
-	"\x16writ/v1/proposal.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xea\x03\n" +
+	"\x16writ/v1/proposal.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe8\x04\n" +
 	"\bProposal\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -730,7 +805,11 @@ const file_writ_v1_proposal_proto_rawDesc = "" +
 	"\x0earguments_json\x18\n" +
 	" \x01(\tR\rargumentsJson\x12*\n" +
 	"\x11extra_params_json\x18\v \x01(\tR\x0fextraParamsJson\x12-\n" +
-	"\bevidence\x18\f \x03(\v2\x11.writ.v1.EvidenceR\bevidence\"U\n" +
+	"\bevidence\x18\f \x03(\v2\x11.writ.v1.EvidenceR\bevidence\x12!\n" +
+	"\faccess_token\x18\r \x01(\tR\vaccessToken\x12\x1d\n" +
+	"\n" +
+	"dpop_proof\x18\x0e \x01(\tR\tdpopProof\x12:\n" +
+	"\x19client_certificate_sha256\x18\x0f \x01(\tR\x17clientCertificateSha256\"U\n" +
 	"\tPrincipal\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -741,7 +820,7 @@ const file_writ_v1_proposal_proto_rawDesc = "" +
 	"\x06claims\x18\x03 \x03(\v2\x1a.writ.v1.Actor.ClaimsEntryR\x06claims\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf2\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x97\x05\n" +
 	"\x05Token\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -757,7 +836,11 @@ const file_writ_v1_proposal_proto_rawDesc = "" +
 	"expires_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x122\n" +
 	"\x06claims\x18\v \x03(\v2\x1a.writ.v1.Token.ClaimsEntryR\x06claims\x12&\n" +
-	"\x06actors\x18\f \x03(\v2\x0e.writ.v1.ActorR\x06actors\x1a9\n" +
+	"\x06actors\x18\f \x03(\v2\x0e.writ.v1.ActorR\x06actors\x12'\n" +
+	"\amay_act\x18\r \x01(\v2\x0e.writ.v1.ActorR\x06mayAct\x12%\n" +
+	"\x0ekey_thumbprint\x18\x0e \x01(\tR\rkeyThumbprint\x125\n" +
+	"\x16certificate_thumbprint\x18\x0f \x01(\tR\x15certificateThumbprint\x12\x1c\n" +
+	"\tpossessed\x18\x10 \x01(\bR\tpossessed\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaa\x01\n" +
@@ -824,14 +907,15 @@ var file_writ_v1_proposal_proto_depIdxs = []int32{
 	9,  // 9: writ.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
 	8,  // 10: writ.v1.Token.claims:type_name -> writ.v1.Token.ClaimsEntry
 	2,  // 11: writ.v1.Token.actors:type_name -> writ.v1.Actor
-	9,  // 12: writ.v1.Intent.declared_at:type_name -> google.protobuf.Timestamp
-	9,  // 13: writ.v1.Intent.expires_at:type_name -> google.protobuf.Timestamp
-	9,  // 14: writ.v1.Evidence.observed_at:type_name -> google.protobuf.Timestamp
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	2,  // 12: writ.v1.Token.may_act:type_name -> writ.v1.Actor
+	9,  // 13: writ.v1.Intent.declared_at:type_name -> google.protobuf.Timestamp
+	9,  // 14: writ.v1.Intent.expires_at:type_name -> google.protobuf.Timestamp
+	9,  // 15: writ.v1.Evidence.observed_at:type_name -> google.protobuf.Timestamp
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_writ_v1_proposal_proto_init() }

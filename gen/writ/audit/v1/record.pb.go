@@ -110,7 +110,10 @@ type Record struct {
 	// For a reload that was refused: what was wrong, with its place.
 	Faults []string `protobuf:"bytes,37,rep,name=faults,proto3" json:"faults,omitempty"`
 	// True where the record could not be told in full, and holds no values.
-	Redacted      bool `protobuf:"varint,38,opt,name=redacted,proto3" json:"redacted,omitempty"`
+	Redacted bool `protobuf:"varint,38,opt,name=redacted,proto3" json:"redacted,omitempty"`
+	// What the tool does to the world, as its contract declares: pure, read or
+	// write; empty where the call did not come as far as its contract.
+	Effect        string `protobuf:"bytes,39,opt,name=effect,proto3" json:"effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -411,6 +414,13 @@ func (x *Record) GetRedacted() bool {
 	return false
 }
 
+func (x *Record) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
+}
+
 // EvidenceRef names a source of one argument's value.
 type EvidenceRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -606,7 +616,7 @@ var File_writ_audit_v1_record_proto protoreflect.FileDescriptor
 
 const file_writ_audit_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"\x1awrit/audit/v1/record.proto\x12\rwrit.audit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\n" +
+	"\x1awrit/audit/v1/record.proto\x12\rwrit.audit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\n" +
 	"\n" +
 	"\x06Record\x12\f\n" +
 	"\x01v\x18\x01 \x01(\rR\x01v\x12\x14\n" +
@@ -649,7 +659,8 @@ const file_writ_audit_v1_record_proto_rawDesc = "" +
 	"\x06micros\x18# \x03(\v2!.writ.audit.v1.Record.MicrosEntryR\x06micros\x120\n" +
 	"\arevoked\x18$ \x01(\v2\x16.writ.audit.v1.RevokedR\arevoked\x12\x16\n" +
 	"\x06faults\x18% \x03(\tR\x06faults\x12\x1a\n" +
-	"\bredacted\x18& \x01(\bR\bredacted\x1a<\n" +
+	"\bredacted\x18& \x01(\bR\bredacted\x12\x16\n" +
+	"\x06effect\x18' \x01(\tR\x06effect\x1a<\n" +
 	"\x0eArgumentsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +

@@ -9,6 +9,7 @@ package bundlev1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -279,10 +280,34 @@ type Issuer struct {
 	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
 	// The template of an actor's entity. Default: Agent::"{client_id}".
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
-	// The tenant of every principal that it names.
+	// The tenant of every principal that it names. Beside tenant_claim: the one
+	// tenant whose tokens count here.
 	Tenant string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// The URL of its signing keys (RFC 7517).
-	Jwks          string `protobuf:"bytes,5,opt,name=jwks,proto3" json:"jwks,omitempty"`
+	// Where its signing keys are (RFC 7517): a URL (https; http only on loopback)
+	// or a file of the bundle, jwks/NAME.json, which holds the JWK set itself.
+	// Without it access tokens of this issuer can't be verified here, and what a
+	// host says of one counts.
+	Jwks string `protobuf:"bytes,5,opt,name=jwks,proto3" json:"jwks,omitempty"`
+	// The alg that its tokens may have, of EdDSA, Ed25519, ES256, ES384, ES512,
+	// PS256, PS384, PS512, RS256, RS384 and RS512; what fits the key is needed
+	// all the same. Default: EdDSA, Ed25519, ES256, ES384, PS256, RS256.
+	Algorithms []string `protobuf:"bytes,6,rep,name=algorithms,proto3" json:"algorithms,omitempty"`
+	// The typ that its tokens may have, with or without "application/". Default:
+	// at+jwt (RFC 9068). JWT is what many issuers write, and id tokens have it,
+	// too: there the audience alone tells them apart.
+	Types []string `protobuf:"bytes,7,rep,name=types,proto3" json:"types,omitempty"`
+	// The claim of its tokens that holds the principal's tenant, a text: tid. A
+	// token without it is nobody's; with tenant both must agree.
+	TenantClaim string `protobuf:"bytes,8,opt,name=tenant_claim,json=tenantClaim,proto3" json:"tenant_claim,omitempty"`
+	// How far its clock may be off, for a token's exp and nbf: at most 60s.
+	// Default: 0s.
+	Leeway *durationpb.Duration `protobuf:"bytes,9,opt,name=leeway,proto3" json:"leeway,omitempty"`
+	// Lets the keys be fetched from a private address: loopback, link-local, a
+	// network of one's own. Default: false.
+	AllowPrivateAddresses bool `protobuf:"varint,10,opt,name=allow_private_addresses,json=allowPrivateAddresses,proto3" json:"allow_private_addresses,omitempty"`
+	// How long keys that were fetched serve on while they can't be fetched again:
+	// from 5m to 24h. Default: 1h.
+	MaxStale      *durationpb.Duration `protobuf:"bytes,11,opt,name=max_stale,json=maxStale,proto3" json:"max_stale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -350,6 +375,48 @@ func (x *Issuer) GetJwks() string {
 		return x.Jwks
 	}
 	return ""
+}
+
+func (x *Issuer) GetAlgorithms() []string {
+	if x != nil {
+		return x.Algorithms
+	}
+	return nil
+}
+
+func (x *Issuer) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *Issuer) GetTenantClaim() string {
+	if x != nil {
+		return x.TenantClaim
+	}
+	return ""
+}
+
+func (x *Issuer) GetLeeway() *durationpb.Duration {
+	if x != nil {
+		return x.Leeway
+	}
+	return nil
+}
+
+func (x *Issuer) GetAllowPrivateAddresses() bool {
+	if x != nil {
+		return x.AllowPrivateAddresses
+	}
+	return false
+}
+
+func (x *Issuer) GetMaxStale() *durationpb.Duration {
+	if x != nil {
+		return x.MaxStale
+	}
+	return nil
 }
 
 // CallersFile is callers.yaml: who may speak to the decision point. Without
@@ -655,7 +722,7 @@ var File_writ_bundle_v1_bundle_proto protoreflect.FileDescriptor
 
 const file_writ_bundle_v1_bundle_proto_rawDesc = "" +
 	"\n" +
-	"\x1bwrit/bundle/v1/bundle.proto\x12\x0ewrit.bundle.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\x01\n" +
+	"\x1bwrit/bundle/v1/bundle.proto\x12\x0ewrit.bundle.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\x01\n" +
 	"\n" +
 	"BundleFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
@@ -671,13 +738,22 @@ const file_writ_bundle_v1_bundle_proto_rawDesc = "" +
 	"\bmutation\x18\x02 \x01(\tR\bmutation\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"?\n" +
 	"\vIssuersFile\x120\n" +
-	"\aissuers\x18\x01 \x03(\v2\x16.writ.bundle.v1.IssuerR\aissuers\"\x80\x01\n" +
+	"\aissuers\x18\x01 \x03(\v2\x16.writ.bundle.v1.IssuerR\aissuers\"\xfc\x02\n" +
 	"\x06Issuer\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x16\n" +
 	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04jwks\x18\x05 \x01(\tR\x04jwks\"?\n" +
+	"\x04jwks\x18\x05 \x01(\tR\x04jwks\x12\x1e\n" +
+	"\n" +
+	"algorithms\x18\x06 \x03(\tR\n" +
+	"algorithms\x12\x14\n" +
+	"\x05types\x18\a \x03(\tR\x05types\x12!\n" +
+	"\ftenant_claim\x18\b \x01(\tR\vtenantClaim\x121\n" +
+	"\x06leeway\x18\t \x01(\v2\x19.google.protobuf.DurationR\x06leeway\x126\n" +
+	"\x17allow_private_addresses\x18\n" +
+	" \x01(\bR\x15allowPrivateAddresses\x126\n" +
+	"\tmax_stale\x18\v \x01(\v2\x19.google.protobuf.DurationR\bmaxStale\"?\n" +
 	"\vCallersFile\x120\n" +
 	"\acallers\x18\x01 \x03(\v2\x16.writ.bundle.v1.CallerR\acallers\"\x91\x01\n" +
 	"\x06Caller\x12\x12\n" +
@@ -725,22 +801,25 @@ var file_writ_bundle_v1_bundle_proto_goTypes = []any{
 	(*Caller)(nil),                // 6: writ.bundle.v1.Caller
 	(*RevocationsFile)(nil),       // 7: writ.bundle.v1.RevocationsFile
 	(*Revocation)(nil),            // 8: writ.bundle.v1.Revocation
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_writ_bundle_v1_bundle_proto_depIdxs = []int32{
-	1, // 0: writ.bundle.v1.BundleFile.not_decision_bearing:type_name -> writ.bundle.v1.NotDecisionBearing
-	2, // 1: writ.bundle.v1.BundleFile.accepted_mutants:type_name -> writ.bundle.v1.AcceptedMutant
-	4, // 2: writ.bundle.v1.IssuersFile.issuers:type_name -> writ.bundle.v1.Issuer
-	6, // 3: writ.bundle.v1.CallersFile.callers:type_name -> writ.bundle.v1.Caller
-	8, // 4: writ.bundle.v1.RevocationsFile.revocations:type_name -> writ.bundle.v1.Revocation
-	9, // 5: writ.bundle.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	9, // 6: writ.bundle.v1.Revocation.from:type_name -> google.protobuf.Timestamp
-	9, // 7: writ.bundle.v1.Revocation.until:type_name -> google.protobuf.Timestamp
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	1,  // 0: writ.bundle.v1.BundleFile.not_decision_bearing:type_name -> writ.bundle.v1.NotDecisionBearing
+	2,  // 1: writ.bundle.v1.BundleFile.accepted_mutants:type_name -> writ.bundle.v1.AcceptedMutant
+	4,  // 2: writ.bundle.v1.IssuersFile.issuers:type_name -> writ.bundle.v1.Issuer
+	9,  // 3: writ.bundle.v1.Issuer.leeway:type_name -> google.protobuf.Duration
+	9,  // 4: writ.bundle.v1.Issuer.max_stale:type_name -> google.protobuf.Duration
+	6,  // 5: writ.bundle.v1.CallersFile.callers:type_name -> writ.bundle.v1.Caller
+	8,  // 6: writ.bundle.v1.RevocationsFile.revocations:type_name -> writ.bundle.v1.Revocation
+	10, // 7: writ.bundle.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	10, // 8: writ.bundle.v1.Revocation.from:type_name -> google.protobuf.Timestamp
+	10, // 9: writ.bundle.v1.Revocation.until:type_name -> google.protobuf.Timestamp
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_writ_bundle_v1_bundle_proto_init() }

@@ -369,7 +369,9 @@ type ScenarioToken struct {
 	Absent  bool   `protobuf:"varint,1,opt,name=absent,proto3" json:"absent,omitempty"`
 	Issuer  string `protobuf:"bytes,2,opt,name=issuer,proto3" json:"issuer,omitempty"`
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
-	Tenant  string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Default: the principal's. Where the issuer's tokens name their tenant, and
+	// nothing else says which, it is the principal's.
+	Tenant string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// Default: the server's. [] for none.
 	Audience *Names `protobuf:"bytes,5,opt,name=audience,proto3" json:"audience,omitempty"`
 	// Default: the one that the contract asks for. [] for none.
@@ -380,7 +382,13 @@ type ScenarioToken struct {
 	NotBefore *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// It has just expired.
-	Expired       bool `protobuf:"varint,12,opt,name=expired,proto3" json:"expired,omitempty"`
+	Expired bool `protobuf:"varint,12,opt,name=expired,proto3" json:"expired,omitempty"`
+	// The one actor that it lets act (RFC 8693, section 4.4): Agent::"bot".
+	// Default: any.
+	MayAct string `protobuf:"bytes,13,opt,name=may_act,json=mayAct,proto3" json:"may_act,omitempty"`
+	// It comes without a proof that its bearer holds the key that it is bound
+	// to. By default there is one where the server wants it.
+	Unproven      bool `protobuf:"varint,14,opt,name=unproven,proto3" json:"unproven,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +503,20 @@ func (x *ScenarioToken) GetExpiresAt() *timestamppb.Timestamp {
 func (x *ScenarioToken) GetExpired() bool {
 	if x != nil {
 		return x.Expired
+	}
+	return false
+}
+
+func (x *ScenarioToken) GetMayAct() string {
+	if x != nil {
+		return x.MayAct
+	}
+	return ""
+}
+
+func (x *ScenarioToken) GetUnproven() bool {
+	if x != nil {
+		return x.Unproven
 	}
 	return false
 }
@@ -788,7 +810,7 @@ const file_writ_bundle_v1_scenario_proto_rawDesc = "" +
 	"declaredAt\x129\n" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x18\n" +
-	"\aexpired\x18\x05 \x01(\bR\aexpired\"\xc3\x03\n" +
+	"\aexpired\x18\x05 \x01(\bR\aexpired\"\xf8\x03\n" +
 	"\rScenarioToken\x12\x16\n" +
 	"\x06absent\x18\x01 \x01(\bR\x06absent\x12\x16\n" +
 	"\x06issuer\x18\x02 \x01(\tR\x06issuer\x12\x18\n" +
@@ -804,7 +826,9 @@ const file_writ_bundle_v1_scenario_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x129\n" +
 	"\n" +
 	"expires_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x18\n" +
-	"\aexpired\x18\f \x01(\bR\aexpired\"O\n" +
+	"\aexpired\x18\f \x01(\bR\aexpired\x12\x17\n" +
+	"\amay_act\x18\r \x01(\tR\x06mayAct\x12\x1a\n" +
+	"\bunproven\x18\x0e \x01(\bR\bunproven\"O\n" +
 	"\x0eScenarioServer\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12!\n" +
 	"\fpackage_hash\x18\x02 \x01(\tR\vpackageHash\";\n" +

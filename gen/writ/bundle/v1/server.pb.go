@@ -11,6 +11,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -57,8 +58,13 @@ type ServerFile struct {
 	// the first that does wins.
 	Resources []*Resource `protobuf:"bytes,14,rep,name=resources,proto3" json:"resources,omitempty"`
 	// What every tool gets unless it says otherwise.
-	Defaults      *Review            `protobuf:"bytes,15,opt,name=defaults,proto3" json:"defaults,omitempty"`
-	Tools         map[string]*Review `protobuf:"bytes,16,rep,name=tools,proto3" json:"tools,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Defaults *Review            `protobuf:"bytes,15,opt,name=defaults,proto3" json:"defaults,omitempty"`
+	Tools    map[string]*Review `protobuf:"bytes,16,rep,name=tools,proto3" json:"tools,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Whether its tokens must be bound to their sender's key (DPoP, RFC 9449) or
+	// certificate (RFC 8705), and come with a proof. Default: false.
+	ProofOfPossession bool `protobuf:"varint,20,opt,name=proof_of_possession,json=proofOfPossession,proto3" json:"proof_of_possession,omitempty"`
+	// When the server is a registered one. Default: always.
+	Valid         *Window `protobuf:"bytes,21,opt,name=valid,proto3" json:"valid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -205,6 +211,75 @@ func (x *ServerFile) GetTools() map[string]*Review {
 	return nil
 }
 
+func (x *ServerFile) GetProofOfPossession() bool {
+	if x != nil {
+		return x.ProofOfPossession
+	}
+	return false
+}
+
+func (x *ServerFile) GetValid() *Window {
+	if x != nil {
+		return x.Valid
+	}
+	return nil
+}
+
+// Window is a span of time; at least one bound is given.
+type Window struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From this instant on. Default: since ever.
+	From *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Until just before this instant. Default: for ever.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Window) Reset() {
+	*x = Window{}
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Window) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Window) ProtoMessage() {}
+
+func (x *Window) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Window.ProtoReflect.Descriptor instead.
+func (*Window) Descriptor() ([]byte, []int) {
+	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Window) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Window) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // Resource says what a call is about: Cedar's resource. Exactly one of
 // entity, path, host, url and email.
 type Resource struct {
@@ -237,7 +312,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[1]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -249,7 +324,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[1]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -262,7 +337,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{1}
+	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Resource) GetEntity() string {
@@ -359,7 +434,7 @@ type Names struct {
 
 func (x *Names) Reset() {
 	*x = Names{}
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[2]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -371,7 +446,7 @@ func (x *Names) String() string {
 func (*Names) ProtoMessage() {}
 
 func (x *Names) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[2]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -384,7 +459,7 @@ func (x *Names) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Names.ProtoReflect.Descriptor instead.
 func (*Names) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{2}
+	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Names) GetNames() []string {
@@ -427,14 +502,22 @@ type Review struct {
 	// pdp (the default) or server.
 	DecideAt string `protobuf:"bytes,16,opt,name=decide_at,json=decideAt,proto3" json:"decide_at,omitempty"`
 	// refuse (the default) or allow: arguments that the schema doesn't declare.
-	Undeclared    string `protobuf:"bytes,17,opt,name=undeclared,proto3" json:"undeclared,omitempty"`
+	Undeclared string `protobuf:"bytes,17,opt,name=undeclared,proto3" json:"undeclared,omitempty"`
+	// The arguments whose values the log may hold. Default: none.
+	Loggable []string `protobuf:"bytes,18,rep,name=loggable,proto3" json:"loggable,omitempty"`
+	// The arguments that the log tells in no form from which they could be
+	// guessed: also not as the target of the call.
+	Secret []string `protobuf:"bytes,19,rep,name=secret,proto3" json:"secret,omitempty"`
+	// When the review counts: outside of it the tool is one that nobody has
+	// reviewed. Default: always.
+	Valid         *Window `protobuf:"bytes,20,opt,name=valid,proto3" json:"valid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Review) Reset() {
 	*x = Review{}
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[3]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +529,7 @@ func (x *Review) String() string {
 func (*Review) ProtoMessage() {}
 
 func (x *Review) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[3]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +542,7 @@ func (x *Review) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Review.ProtoReflect.Descriptor instead.
 func (*Review) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{3}
+	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Review) GetEffect() string {
@@ -581,6 +664,27 @@ func (x *Review) GetUndeclared() string {
 	return ""
 }
 
+func (x *Review) GetLoggable() []string {
+	if x != nil {
+		return x.Loggable
+	}
+	return nil
+}
+
+func (x *Review) GetSecret() []string {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
+}
+
+func (x *Review) GetValid() *Window {
+	if x != nil {
+		return x.Valid
+	}
+	return nil
+}
+
 // Method is what one value of the method argument changes.
 type Method struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -593,7 +697,7 @@ type Method struct {
 
 func (x *Method) Reset() {
 	*x = Method{}
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[4]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +709,7 @@ func (x *Method) String() string {
 func (*Method) ProtoMessage() {}
 
 func (x *Method) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[4]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +722,7 @@ func (x *Method) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Method.ProtoReflect.Descriptor instead.
 func (*Method) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{4}
+	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Method) GetEffect() string {
@@ -657,7 +761,7 @@ type Argument struct {
 
 func (x *Argument) Reset() {
 	*x = Argument{}
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[5]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +773,7 @@ func (x *Argument) String() string {
 func (*Argument) ProtoMessage() {}
 
 func (x *Argument) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[5]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +786,7 @@ func (x *Argument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Argument.ProtoReflect.Descriptor instead.
 func (*Argument) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{5}
+	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Argument) GetEntity() string {
@@ -729,7 +833,7 @@ type EvidenceLine struct {
 
 func (x *EvidenceLine) Reset() {
 	*x = EvidenceLine{}
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[6]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +845,7 @@ func (x *EvidenceLine) String() string {
 func (*EvidenceLine) ProtoMessage() {}
 
 func (x *EvidenceLine) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[6]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +858,7 @@ func (x *EvidenceLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvidenceLine.ProtoReflect.Descriptor instead.
 func (*EvidenceLine) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{6}
+	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EvidenceLine) GetFrom() []string {
@@ -794,7 +898,7 @@ type Postconditions struct {
 
 func (x *Postconditions) Reset() {
 	*x = Postconditions{}
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[7]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +910,7 @@ func (x *Postconditions) String() string {
 func (*Postconditions) ProtoMessage() {}
 
 func (x *Postconditions) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[7]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +923,7 @@ func (x *Postconditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Postconditions.ProtoReflect.Descriptor instead.
 func (*Postconditions) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{7}
+	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Postconditions) GetObserver() string {
@@ -867,7 +971,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[8]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +983,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_server_proto_msgTypes[8]
+	mi := &file_writ_bundle_v1_server_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +996,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{8}
+	return file_writ_bundle_v1_server_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Check) GetAt() string {
@@ -934,7 +1038,7 @@ var File_writ_bundle_v1_server_proto protoreflect.FileDescriptor
 
 const file_writ_bundle_v1_server_proto_rawDesc = "" +
 	"\n" +
-	"\x1bwrit/bundle/v1/server.proto\x12\x0ewrit.bundle.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xf3\x04\n" +
+	"\x1bwrit/bundle/v1/server.proto\x12\x0ewrit.bundle.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\x05\n" +
 	"\n" +
 	"ServerFile\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -956,11 +1060,16 @@ const file_writ_bundle_v1_server_proto_rawDesc = "" +
 	"\bpurposes\x18\r \x03(\tR\bpurposes\x126\n" +
 	"\tresources\x18\x0e \x03(\v2\x18.writ.bundle.v1.ResourceR\tresources\x122\n" +
 	"\bdefaults\x18\x0f \x01(\v2\x16.writ.bundle.v1.ReviewR\bdefaults\x12;\n" +
-	"\x05tools\x18\x10 \x03(\v2%.writ.bundle.v1.ServerFile.ToolsEntryR\x05tools\x1aP\n" +
+	"\x05tools\x18\x10 \x03(\v2%.writ.bundle.v1.ServerFile.ToolsEntryR\x05tools\x12.\n" +
+	"\x13proof_of_possession\x18\x14 \x01(\bR\x11proofOfPossession\x12,\n" +
+	"\x05valid\x18\x15 \x01(\v2\x16.writ.bundle.v1.WindowR\x05valid\x1aP\n" +
 	"\n" +
 	"ToolsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.writ.bundle.v1.ReviewR\x05value:\x028\x01\"\xb9\x03\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.writ.bundle.v1.ReviewR\x05value:\x028\x01\"j\n" +
+	"\x06Window\x12.\n" +
+	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xb9\x03\n" +
 	"\bResource\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\tR\x06entity\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x120\n" +
@@ -980,7 +1089,7 @@ const file_writ_bundle_v1_server_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x1d\n" +
 	"\x05Names\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\tR\x05names\"\xf5\a\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"\xd7\b\n" +
 	"\x06Review\x12\x16\n" +
 	"\x06effect\x18\x01 \x01(\tR\x06effect\x12#\n" +
 	"\n" +
@@ -1005,7 +1114,10 @@ const file_writ_bundle_v1_server_proto_rawDesc = "" +
 	"\tdecide_at\x18\x10 \x01(\tR\bdecideAt\x12\x1e\n" +
 	"\n" +
 	"undeclared\x18\x11 \x01(\tR\n" +
-	"undeclared\x1aR\n" +
+	"undeclared\x12\x1a\n" +
+	"\bloggable\x18\x12 \x03(\tR\bloggable\x12\x16\n" +
+	"\x06secret\x18\x13 \x03(\tR\x06secret\x12,\n" +
+	"\x05valid\x18\x14 \x01(\v2\x16.writ.bundle.v1.WindowR\x05valid\x1aR\n" +
 	"\fMethodsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.writ.bundle.v1.MethodR\x05value:\x028\x01\x1aV\n" +
@@ -1061,54 +1173,60 @@ func file_writ_bundle_v1_server_proto_rawDescGZIP() []byte {
 	return file_writ_bundle_v1_server_proto_rawDescData
 }
 
-var file_writ_bundle_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_writ_bundle_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_writ_bundle_v1_server_proto_goTypes = []any{
-	(*ServerFile)(nil),          // 0: writ.bundle.v1.ServerFile
-	(*Resource)(nil),            // 1: writ.bundle.v1.Resource
-	(*Names)(nil),               // 2: writ.bundle.v1.Names
-	(*Review)(nil),              // 3: writ.bundle.v1.Review
-	(*Method)(nil),              // 4: writ.bundle.v1.Method
-	(*Argument)(nil),            // 5: writ.bundle.v1.Argument
-	(*EvidenceLine)(nil),        // 6: writ.bundle.v1.EvidenceLine
-	(*Postconditions)(nil),      // 7: writ.bundle.v1.Postconditions
-	(*Check)(nil),               // 8: writ.bundle.v1.Check
-	nil,                         // 9: writ.bundle.v1.ServerFile.ToolsEntry
-	nil,                         // 10: writ.bundle.v1.Resource.InEntry
-	nil,                         // 11: writ.bundle.v1.Review.MethodsEntry
-	nil,                         // 12: writ.bundle.v1.Review.ArgumentsEntry
-	nil,                         // 13: writ.bundle.v1.Review.EvidenceEntry
-	(*structpb.Struct)(nil),     // 14: google.protobuf.Struct
-	(*durationpb.Duration)(nil), // 15: google.protobuf.Duration
-	(*structpb.Value)(nil),      // 16: google.protobuf.Value
+	(*ServerFile)(nil),            // 0: writ.bundle.v1.ServerFile
+	(*Window)(nil),                // 1: writ.bundle.v1.Window
+	(*Resource)(nil),              // 2: writ.bundle.v1.Resource
+	(*Names)(nil),                 // 3: writ.bundle.v1.Names
+	(*Review)(nil),                // 4: writ.bundle.v1.Review
+	(*Method)(nil),                // 5: writ.bundle.v1.Method
+	(*Argument)(nil),              // 6: writ.bundle.v1.Argument
+	(*EvidenceLine)(nil),          // 7: writ.bundle.v1.EvidenceLine
+	(*Postconditions)(nil),        // 8: writ.bundle.v1.Postconditions
+	(*Check)(nil),                 // 9: writ.bundle.v1.Check
+	nil,                           // 10: writ.bundle.v1.ServerFile.ToolsEntry
+	nil,                           // 11: writ.bundle.v1.Resource.InEntry
+	nil,                           // 12: writ.bundle.v1.Review.MethodsEntry
+	nil,                           // 13: writ.bundle.v1.Review.ArgumentsEntry
+	nil,                           // 14: writ.bundle.v1.Review.EvidenceEntry
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 16: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*structpb.Value)(nil),        // 18: google.protobuf.Value
 }
 var file_writ_bundle_v1_server_proto_depIdxs = []int32{
-	1,  // 0: writ.bundle.v1.ServerFile.resources:type_name -> writ.bundle.v1.Resource
-	3,  // 1: writ.bundle.v1.ServerFile.defaults:type_name -> writ.bundle.v1.Review
-	9,  // 2: writ.bundle.v1.ServerFile.tools:type_name -> writ.bundle.v1.ServerFile.ToolsEntry
-	10, // 3: writ.bundle.v1.Resource.in:type_name -> writ.bundle.v1.Resource.InEntry
-	2,  // 4: writ.bundle.v1.Resource.path:type_name -> writ.bundle.v1.Names
-	2,  // 5: writ.bundle.v1.Resource.host:type_name -> writ.bundle.v1.Names
-	2,  // 6: writ.bundle.v1.Resource.url:type_name -> writ.bundle.v1.Names
-	2,  // 7: writ.bundle.v1.Resource.email:type_name -> writ.bundle.v1.Names
-	11, // 8: writ.bundle.v1.Review.methods:type_name -> writ.bundle.v1.Review.MethodsEntry
-	1,  // 9: writ.bundle.v1.Review.resource:type_name -> writ.bundle.v1.Resource
-	12, // 10: writ.bundle.v1.Review.arguments:type_name -> writ.bundle.v1.Review.ArgumentsEntry
-	14, // 11: writ.bundle.v1.Review.when_absent:type_name -> google.protobuf.Struct
-	13, // 12: writ.bundle.v1.Review.evidence:type_name -> writ.bundle.v1.Review.EvidenceEntry
-	7,  // 13: writ.bundle.v1.Review.postconditions:type_name -> writ.bundle.v1.Postconditions
-	15, // 14: writ.bundle.v1.EvidenceLine.fresh:type_name -> google.protobuf.Duration
-	15, // 15: writ.bundle.v1.Postconditions.within:type_name -> google.protobuf.Duration
-	8,  // 16: writ.bundle.v1.Postconditions.checks:type_name -> writ.bundle.v1.Check
-	16, // 17: writ.bundle.v1.Check.in:type_name -> google.protobuf.Value
-	3,  // 18: writ.bundle.v1.ServerFile.ToolsEntry.value:type_name -> writ.bundle.v1.Review
-	4,  // 19: writ.bundle.v1.Review.MethodsEntry.value:type_name -> writ.bundle.v1.Method
-	5,  // 20: writ.bundle.v1.Review.ArgumentsEntry.value:type_name -> writ.bundle.v1.Argument
-	6,  // 21: writ.bundle.v1.Review.EvidenceEntry.value:type_name -> writ.bundle.v1.EvidenceLine
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	2,  // 0: writ.bundle.v1.ServerFile.resources:type_name -> writ.bundle.v1.Resource
+	4,  // 1: writ.bundle.v1.ServerFile.defaults:type_name -> writ.bundle.v1.Review
+	10, // 2: writ.bundle.v1.ServerFile.tools:type_name -> writ.bundle.v1.ServerFile.ToolsEntry
+	1,  // 3: writ.bundle.v1.ServerFile.valid:type_name -> writ.bundle.v1.Window
+	15, // 4: writ.bundle.v1.Window.from:type_name -> google.protobuf.Timestamp
+	15, // 5: writ.bundle.v1.Window.until:type_name -> google.protobuf.Timestamp
+	11, // 6: writ.bundle.v1.Resource.in:type_name -> writ.bundle.v1.Resource.InEntry
+	3,  // 7: writ.bundle.v1.Resource.path:type_name -> writ.bundle.v1.Names
+	3,  // 8: writ.bundle.v1.Resource.host:type_name -> writ.bundle.v1.Names
+	3,  // 9: writ.bundle.v1.Resource.url:type_name -> writ.bundle.v1.Names
+	3,  // 10: writ.bundle.v1.Resource.email:type_name -> writ.bundle.v1.Names
+	12, // 11: writ.bundle.v1.Review.methods:type_name -> writ.bundle.v1.Review.MethodsEntry
+	2,  // 12: writ.bundle.v1.Review.resource:type_name -> writ.bundle.v1.Resource
+	13, // 13: writ.bundle.v1.Review.arguments:type_name -> writ.bundle.v1.Review.ArgumentsEntry
+	16, // 14: writ.bundle.v1.Review.when_absent:type_name -> google.protobuf.Struct
+	14, // 15: writ.bundle.v1.Review.evidence:type_name -> writ.bundle.v1.Review.EvidenceEntry
+	8,  // 16: writ.bundle.v1.Review.postconditions:type_name -> writ.bundle.v1.Postconditions
+	1,  // 17: writ.bundle.v1.Review.valid:type_name -> writ.bundle.v1.Window
+	17, // 18: writ.bundle.v1.EvidenceLine.fresh:type_name -> google.protobuf.Duration
+	17, // 19: writ.bundle.v1.Postconditions.within:type_name -> google.protobuf.Duration
+	9,  // 20: writ.bundle.v1.Postconditions.checks:type_name -> writ.bundle.v1.Check
+	18, // 21: writ.bundle.v1.Check.in:type_name -> google.protobuf.Value
+	4,  // 22: writ.bundle.v1.ServerFile.ToolsEntry.value:type_name -> writ.bundle.v1.Review
+	5,  // 23: writ.bundle.v1.Review.MethodsEntry.value:type_name -> writ.bundle.v1.Method
+	6,  // 24: writ.bundle.v1.Review.ArgumentsEntry.value:type_name -> writ.bundle.v1.Argument
+	7,  // 25: writ.bundle.v1.Review.EvidenceEntry.value:type_name -> writ.bundle.v1.EvidenceLine
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_writ_bundle_v1_server_proto_init() }
@@ -1116,16 +1234,16 @@ func file_writ_bundle_v1_server_proto_init() {
 	if File_writ_bundle_v1_server_proto != nil {
 		return
 	}
-	file_writ_bundle_v1_server_proto_msgTypes[3].OneofWrappers = []any{}
 	file_writ_bundle_v1_server_proto_msgTypes[4].OneofWrappers = []any{}
-	file_writ_bundle_v1_server_proto_msgTypes[8].OneofWrappers = []any{}
+	file_writ_bundle_v1_server_proto_msgTypes[5].OneofWrappers = []any{}
+	file_writ_bundle_v1_server_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_bundle_v1_server_proto_rawDesc), len(file_writ_bundle_v1_server_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

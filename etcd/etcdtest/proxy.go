@@ -1,0 +1,214 @@
+package etcdtest
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy stands between clients and one address.
+type Proxy struct {
+	listener net.Listener
+	allow    func(from string) bool // peers only: whether who connects may; nil: everybody
+	sent     atomic.Int64           // bytes to clients
+	group    sync.WaitGroup
+
+	mu     sync.Mutex
+	target string                // guarded by mu
+	delay  time.Duration         // guarded by mu: of each piece of traffic
+	open   chan struct{}         // guarded by mu: closed while traffic flows
+	refuse bool                  // guarded by mu
+	conns  map[net.Conn]struct{} // guarded by mu
+	closed bool                  // guarded by mu
+}
+
+func newProxy(t testing.TB, target string, allow func(from string) bool) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{listener: l, target: target, allow: allow, open: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	close(p.open)
+	p.group.Go(p.serve)
+	t.Cleanup(p.close)
+	return p
+}
+
+// Addr is where clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Sent returns how many bytes went to clients so far.
+func (p *Proxy) Sent() int64 { return p.sent.Load() }
+
+// SetDelay makes all traffic this much later.
+func (p *Proxy) SetDelay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// Silence holds all traffic back, without closing anything, as a network does
+// that loses packets; or lets it go on.
+func (p *Proxy) Silence(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.open:
+		if on {
+			p.open = make(chan struct{})
+		}
+	default:
+		if !on {
+			close(p.open)
+		}
+	}
+}
+
+// Refuse closes all connections and every new one; or lets them be made again.
+func (p *Proxy) Refuse(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = on
+	if on {
+		for c := range p.conns {
+			c.Close()
+		}
+	}
+}
+
+// Redirect has clients reach another address.
+func (p *Proxy) Redirect(addr string) {
+	p.mu.Lock()
+	p.target = addr
+	p.mu.Unlock()
+	p.cut()
+}
+
+// cut closes all connections: who is still allowed makes new ones.
+func (p *Proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+}
+
+func (p *Proxy) close() {
+	p.listener.Close()
+	p.Silence(false)
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.cut()
+	p.group.Wait()
+}
+
+func (p *Proxy) serve() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.group.Go(func() { p.forward(c) })
+	}
+}
+
+func (p *Proxy) add(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse || p.closed {
+		c.Close()
+		return false
+	}
+	p.conns[c] = struct{}{}
+	return true
+}
+
+func (p *Proxy) remove(c net.Conn) {
+	c.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+}
+
+func (p *Proxy) forward(client net.Conn) {
+	if !p.add(client) {
+		return
+	}
+	defer p.remove(client)
+	var head []byte
+	if p.allow != nil {
+		var from string
+		if head, from = peer(client); !p.allow(from) {
+			return
+		}
+	}
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	if !p.add(server) {
+		return
+	}
+	defer p.remove(server)
+	if _, err := server.Write(head); err != nil {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { p.copy(server, client, nil) })
+	both.Go(func() { p.copy(client, server, &p.sent) })
+	both.Wait()
+}
+
+// copy copies until one side ends, and then ends the other.
+func (p *Proxy) copy(to, from net.Conn, count *atomic.Int64) {
+	defer to.Close()
+	defer from.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		p.mu.Lock()
+		open, delay := p.open, p.delay
+		p.mu.Unlock()
+		<-open
+		if delay > 0 {
+			time.Sleep(delay)
+		}
+		if count != nil {
+			count.Add(int64(n))
+		}
+		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
+			return
+		}
+	}
+}
+
+// peer reads the head of the first request between members, which says which
+// member sends it.
+func peer(c net.Conn) (head []byte, from string) {
+	one := make([]byte, 4096)
+	for !bytes.Contains(head, []byte("\r\n\r\n")) && len(head) < 64<<10 {
+		n, err := c.Read(one)
+		head = append(head, one[:n]...)
+		if err != nil {
+			if err != io.EOF {
+				return head, ""
+			}
+			break
+		}
+	}
+	const field = "\r\nX-Server-From: "
+	if _, rest, ok := bytes.Cut(head, []byte(field)); ok {
+		id, _, _ := bytes.Cut(rest, []byte("\r\n"))
+		from = string(id)
+	}
+	return head, from
+}

@@ -1,0 +1,44 @@
+package etcd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// keys names keys under a prefix.
+type keys struct{ prefix string }
+
+func (k keys) state() string                { return k.prefix + "state/" }
+func (k keys) source() string               { return k.state() + "source" }
+func (k keys) current() string              { return k.state() + "current" }
+func (k keys) sequence() string             { return k.state() + "sequence" }
+func (k keys) log() string                  { return k.state() + "revocations/" }
+func (k keys) entries(first uint64) string  { return k.log() + number(first) }
+func (k keys) generations() string          { return k.prefix + "generations/" }
+func (k keys) generation(n uint64) string   { return k.generations() + number(n) }
+func (k keys) gone() string                 { return k.prefix + "gone/" }
+func (k keys) goneWith(n uint64) string     { return k.gone() + number(n) }
+func (k keys) pushing() string              { return k.prefix + "pushing" }
+func (k keys) files() string                { return k.prefix + "files/" }
+func (k keys) file(d digest) string         { return k.files() + d.hex() + "/" }
+func (k keys) piece(d digest, i int) string { return fmt.Sprintf("%s%04d", k.file(d), i) }
+
+// number writes a number so that the order of texts is that of numbers.
+func number(n uint64) string { return fmt.Sprintf("%020d", n) }
+
+// parseNumber reads what number wrote, and nothing else.
+func parseNumber(text string) (uint64, bool) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	return n, err == nil && number(n) == text
+}
+
+// parsePiece returns the digest in the key of a piece.
+func (k keys) parsePiece(key string) (digest, bool) {
+	hex, piece, ok := strings.Cut(strings.TrimPrefix(key, k.files()), "/")
+	if !ok || len(piece) != 4 {
+		return "", false
+	}
+	d := digest(digestPrefix + hex)
+	return d, d.valid()
+}
