@@ -42,19 +42,22 @@ type Target struct {
 // part of an id. The first outranks the second, as ARGUMENTS comes before
 // TARGET. Arguments that [Contract.Validate] refuses fail here as well where
 // they matter for targets.
-func (c *Contract) Targets(args map[string]any) ([]Target, *Failure) {
+//
+// made are entities that were made of the same arguments already: a Path among
+// them is not made again.
+func (c *Contract) Targets(args map[string]any, made ...types.Entity) ([]Target, *Failure) {
 	p := c.target
 	switch {
 	case p == nil:
 		return nil, nil
 	case p.places != nil:
-		return p.builtIns(args)
+		return p.builtIns(args, made)
 	}
 	return p.entities(args)
 }
 
 // builtIns returns the Paths, Hosts, Urls or Emails that a call is about.
-func (p *targetPlan) builtIns(args map[string]any) ([]Target, *Failure) {
+func (p *targetPlan) builtIns(args map[string]any, made []types.Entity) ([]Target, *Failure) {
 	var targets []Target
 	var outside *Failure
 	for i := range p.places {
@@ -76,7 +79,7 @@ func (p *targetPlan) builtIns(args map[string]any) ([]Target, *Failure) {
 			if failure != nil {
 				return nil, failure
 			}
-			e, failure := p.builtIn(text)
+			e, failure := p.builtIn(text, made)
 			if failure != nil {
 				if outside == nil {
 					failure.Pointer, outside = pointer, failure
@@ -100,20 +103,23 @@ func (p *targetPlan) builtIns(args map[string]any) ([]Target, *Failure) {
 }
 
 // builtIn returns the entity that text names, within the bounds.
-func (p *targetPlan) builtIn(text string) (types.Entity, *Failure) {
-	if p.roots == nil {
+func (p *targetPlan) builtIn(text string, made []types.Entity) (types.Entity, *Failure) {
+	if p.entity != PathType {
 		return newBuiltIn(p.entity, text, p.options)
 	}
 	path, err := target.NewPath(text, p.options)
 	if err != nil {
 		return types.Entity{}, outOfBounds("", err.Error())
 	}
-	for _, root := range p.roots {
-		if path.Within(root) {
-			return pathEntity(path), nil
+	if p.roots != nil && !slices.ContainsFunc(p.roots, path.Within) {
+		return types.Entity{}, outOfBounds("", "the path is outside the directories that the contract allows")
+	}
+	for i := range made { // equal texts have equal attributes and ancestors
+		if uid := made[i].UID; uid.Type == PathType && string(uid.ID) == path.Text {
+			return made[i], nil
 		}
 	}
-	return types.Entity{}, outOfBounds("", "the path is outside the directories that the contract allows")
+	return pathEntity(path), nil
 }
 
 // entities returns the entities of the bundle that a call is about.

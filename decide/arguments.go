@@ -24,7 +24,7 @@ func (c *call) checkArguments() failure {
 	if c.projection, f = policy.Project(c.contract.Arguments, c.arguments); f != nil {
 		return argument(f)
 	}
-	if c.targets, f = c.contract.Targets(c.arguments); f != nil {
+	if c.targets, f = c.contract.Targets(c.arguments, c.projection.Made...); f != nil {
 		if f.Code == writ.CodeInvalidArguments {
 			return argument(f)
 		}

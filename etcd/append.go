@@ -120,11 +120,16 @@ func (c *Client) position(ctx context.Context) (position, error) {
 	if err != nil {
 		return position{}, err
 	}
-	var answers [][]*mvccpb.KeyValue
-	for _, r := range got.Responses {
-		answers = append(answers, r.GetResponseRange().Kvs)
+	return c.keys.parsePosition(answersOf(got))
+}
+
+// answersOf are the keys that a transaction of gets found.
+func answersOf(got *clientv3.TxnResponse) [][]*mvccpb.KeyValue {
+	answers := make([][]*mvccpb.KeyValue, len(got.Responses))
+	for i, r := range got.Responses {
+		answers[i] = r.GetResponseRange().Kvs
 	}
-	return c.keys.parsePosition(answers)
+	return answers
 }
 
 // append adds entries at a position, and numbers them. Where the log has moved

@@ -87,9 +87,7 @@ func (c *Client) commit(ctx context.Context, w write) (done bool, revision int64
 		case err == nil && got.Succeeded:
 			return true, got.Header.Revision, nil, nil
 		case err == nil:
-			for _, r := range got.Responses {
-				answers = append(answers, r.GetResponseRange().Kvs)
-			}
+			answers = answersOf(got)
 			if mine := answers[0]; len(mine) == 1 && string(mine[0].Value) == w.value {
 				return true, mine[0].ModRevision, nil, nil // an answer was lost
 			}

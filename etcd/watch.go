@@ -15,12 +15,14 @@ import (
 // behind and has not moved, before another watch is opened.
 const patience = 4
 
-// probe is a linearizable read that found a revision of etcd.
+// probe is a linearizable read that found a revision of etcd, and what stood
+// then.
 type probe struct {
 	began    time.Time
 	known    int64 // the revision that had been taken when it began
 	revision int64
 	cluster  uint64
+	at       position
 	err      error
 }
 
@@ -33,9 +35,10 @@ func (s *Source) probe(ctx context.Context, out chan<- probe) {
 		s.mu.Lock()
 		p := probe{began: time.Now(), known: s.state.revision}
 		s.mu.Unlock()
-		got, err := c.getOnce(ctx, c.keys.source(), clientv3.WithKeysOnly())
+		got, err := c.try(ctx, nil, c.keys.asking())
 		if p.err = err; err == nil {
 			p.revision, p.cluster = got.Header.Revision, got.Header.ClusterId
+			p.at, p.err = c.keys.parsePosition(answersOf(got))
 		}
 		select {
 		case out <- p:
@@ -80,8 +83,7 @@ func (w *watch) take(answer clientv3.WatchResponse) error {
 		w.reread() // which says what is wrong
 		return fmt.Errorf("etcd: cluster %x answers, where %x did", answer.Header.ClusterId, w.cluster)
 	case answer.IsProgressNotify():
-		w.reach(answer.Header.Revision)
-		return nil
+		return w.reach(answer.Header.Revision)
 	}
 	// A response holds whole revisions. Its header may be ahead of them.
 	for events := answer.Events; len(events) > 0; {
@@ -93,7 +95,9 @@ func (w *watch) take(answer clientv3.WatchResponse) error {
 		if err := w.source.apply(revision, one, w.follower); err != nil {
 			return err
 		}
-		w.reach(revision)
+		if err := w.reach(revision); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -120,7 +124,9 @@ func (w *watch) probed(p probe) error {
 		return fmt.Errorf("etcd: cluster %x is at revision %d, where %x was at %d", p.cluster, p.revision, w.cluster, p.known)
 	}
 	w.pending = append(w.pending, p)
-	w.reach(w.reached)
+	if err := w.reach(w.reached); err != nil {
+		return err
+	}
 	if w.stuck++; len(w.pending) == 0 || w.reached != w.before {
 		w.stuck, w.before = 0, w.reached
 	}
@@ -131,14 +137,31 @@ func (w *watch) probed(p probe) error {
 }
 
 // reach notes how far the watch has come, and which probes that answers.
-func (w *watch) reach(revision int64) {
+func (w *watch) reach(revision int64) error {
 	w.reached = max(w.reached, revision)
 	for len(w.pending) > 0 && w.pending[0].revision <= w.reached {
-		w.source.hear(w.pending[0].began, w.follower)
+		p := w.pending[0]
 		w.pending = w.pending[1:]
+		w.source.mu.Lock()
+		has := w.source.state.position()
+		w.source.mu.Unlock()
+		if !has.agrees(p.at, p.revision) {
+			w.reread() // which says what is wrong
+			return errors.New("etcd: what was followed is not what is there: everything is read anew")
+		}
+		w.source.hear(p.began, w.follower)
 		if !w.healthy {
 			w.healthy = true
 			w.source.found()
 		}
 	}
+	return nil
+}
+
+// agrees reports whether p, which may have gone on since, was read at a
+// revision.
+func (p position) agrees(read position, revision int64) bool {
+	return p.source == read.source &&
+		(p.currentAt > revision || p.currentAt == read.currentAt && p.generation == read.generation) &&
+		(p.sequenceAt > revision || p.sequenceAt == read.sequenceAt && p.tail == read.tail)
 }

@@ -116,7 +116,7 @@ type auditVerifyCmd struct {
 
 	From         string `help:"Checkpoint that was kept elsewhere: the log must continue it, and only what came after is hashed again." type:"path" placeholder:"FILE"`
 	Whole        bool   `help:"With --from: hash all records again."`
-	MinWitnesses int    `help:"How many of the witnesses must have cosigned the log's checkpoint." placeholder:"N" group:"Keys"`
+	MinWitnesses int    `help:"How many of the witnesses must have cosigned the checkpoint: that of --from, or the log's own." placeholder:"N" group:"Keys"`
 	JSON         bool   `help:"Print the report as JSON."`
 }
 
@@ -131,7 +131,9 @@ file log/checkpoint, a few lines) and the verifier key (log/verifier) where the
 log's keepers can't reach them, and verify against these:
   pdp audit verify --verifier kept/verifier --from kept/checkpoint
 
-pdp serve --checkpoint-file keeps them so by itself.
+pdp serve --checkpoint-file keeps them so by itself, and with pdp serve --witness
+the one that witnesses have cosigned is checkpoint.cosigned of the data directory:
+  pdp audit verify --from DIR/checkpoint.cosigned --witness KEY --min-witnesses 1
 
 Exit codes: 0 all is as it was signed, 1 something is not, or can't be told.`
 }
@@ -152,12 +154,15 @@ func (k *auditVerifyCmd) Run(c *console) error {
 		return usage("--min-witnesses is from 0 to the number of witnesses given with --witness")
 	}
 	o := verify.Options{Verifier: log, Witnesses: witnesses, MinWitnesses: k.MinWitnesses, Whole: k.Whole}
+	var from tree.Signed
 	if k.From != "" {
-		_, from, err := checkpoint(dir, k.From, log, witnesses)
-		if err != nil {
+		if _, from, err = checkpoint(dir, k.From, log, witnesses); err != nil {
 			return err
 		}
-		o.From = &from.Checkpoint
+		if n := len(from.Cosignatures); n < k.MinWitnesses {
+			return fmt.Errorf("%s: %d of the given witnesses have cosigned it, and %d must have: take one that they have cosigned, such as checkpoint.cosigned of the data directory", k.From, n, k.MinWitnesses)
+		}
+		o.From, o.MinWitnesses = &from.Checkpoint, 0 // the log continues what they cosigned
 	}
 	bar := newProgress(c.err, "records")
 	o.Progress = func(done, total int64) { bar.done(int(done), int(total)) }
@@ -167,9 +172,12 @@ func (k *auditVerifyCmd) Run(c *console) error {
 		return err
 	}
 	if k.JSON {
-		err = printJSON(c.out, report)
+		err = printJSON(c.out, struct {
+			verify.Report
+			FromCosignatures []tree.Cosignature `json:"from_cosignatures,omitempty"`
+		}{report, from.Cosignatures})
 	} else {
-		err = printReport(c, report, beside, k.From)
+		err = printReport(c, report, beside, k.From, from)
 	}
 	if err == nil && !report.OK {
 		err = exit(exitFailed)
@@ -177,7 +185,7 @@ func (k *auditVerifyCmd) Run(c *console) error {
 	return err
 }
 
-func printReport(c *console, r verify.Report, beside bool, from string) error {
+func printReport(c *console, r verify.Report, beside bool, file string, from tree.Signed) error {
 	say := func(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 	if !r.OK {
 		for _, f := range r.Findings {
@@ -194,14 +202,18 @@ func printReport(c *console, r verify.Report, beside bool, from string) error {
 	if r.From > 0 {
 		since = fmt.Sprintf(" from %d on", r.From)
 	}
-	if from != "" {
-		since += fmt.Sprintf(", continuing %s,", from)
+	if file != "" {
+		since += fmt.Sprintf(", continuing %s,", file)
 	}
 	say("VERIFIED  %s: %s%s and %s are as its signed checkpoint of %s says", r.Origin,
 		count(int(r.Records), "record"), since, count(int(r.Tiles), "tile"), count(int(r.Size), "record"))
-	for _, s := range r.Cosignatures {
-		say("  cosigned by %s at %s", s.Witness, s.Time.UTC().Format("2006-01-02T15:04:05Z"))
+	cosigned := func(what string, list []tree.Cosignature) {
+		for _, s := range list {
+			say("  %s is cosigned by %s at %s", what, s.Witness, s.Time.UTC().Format("2006-01-02T15:04:05Z"))
+		}
 	}
+	cosigned("the log's checkpoint", r.Cosignatures)
+	cosigned(file, from.Cosignatures)
 	if r.AfterCheckpoint > 0 {
 		say("  newer, in order, and not yet covered by a checkpoint: %s", count(int(r.AfterCheckpoint), "record"))
 	}

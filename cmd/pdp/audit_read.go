@@ -262,7 +262,7 @@ func (k *auditExportCmd) write(c *console, to io.Writer) error {
 		if k.Format == "ocsf" {
 			event, err := ocsf.Event(leaf)
 			if err != nil {
-				return err
+				return fmt.Errorf("%w: run pdp audit verify; --format jsonl writes it as it is", err)
 			}
 			leaf = event
 		}

@@ -253,6 +253,59 @@ func TestBackup(t *testing.T) {
 	}
 }
 
+// The same while the replica can't see it, and etcd has gone on since: what it
+// says then does not fit onto what the replica has shown.
+func TestBackupUnseen(t *testing.T) {
+	t.Parallel()
+	t.Run("Further", func(t *testing.T) { backupUnseen(t, true) })
+	t.Run("Elsewhere", func(t *testing.T) { backupUnseen(t, false) })
+}
+
+func backupUnseen(t *testing.T, further bool) {
+	c := etcdtest.Start(t, etcdtest.Config{Members: 1})
+	p := newPusher(t, c)
+	way := etcdtest.NewProxy(t, c.Members[0].Client.Addr())
+	cfg := config(c)
+	cfg.Endpoints = []string{way.Addr()}
+	r := startReplica(t, &worlds{}, cfg)
+	advance(t, p, r, []*replica{r})
+	backup := filepath.Join(t.TempDir(), "backup")
+	c.RestartAll(func() { etcdtest.Copy(t, c.Members[0].Dir, backup) })
+	r.awaitHeard()
+	advance(t, p, r, []*replica{r})
+
+	way.Refuse(true)
+	c.RestartAll(func() { etcdtest.Copy(t, backup, c.Members[0].Dir) })
+	if further {
+		other := startReplica(t, &worlds{}, config(c))
+		for range 5 {
+			advance(t, p, other, []*replica{other})
+		}
+	} else { // others' keys move etcd's revision on
+		raw := c.Raw()
+		for range 20 {
+			if _, err := raw.Put(t.Context(), "others", "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	way.Refuse(false)
+	eventually(t, func() error {
+		if err := r.follower.Status().Fault; err == nil {
+			return fmt.Errorf("etcd has another history and nobody says so: %+v", r.Status())
+		}
+		return nil
+	})
+	if at := r.at(); at.Generation != 2 || at.Sequence != 2 {
+		t.Errorf("at %v", at)
+	}
+	heard := r.holder.HeardAt()
+	time.Sleep(300 * time.Millisecond)
+	if r.holder.HeardAt() != heard {
+		t.Error("another history counts as heard of")
+	}
+}
+
 // The replica of one cluster meets another.
 func TestAnotherCluster(t *testing.T) {
 	t.Parallel()

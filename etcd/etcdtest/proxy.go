@@ -26,6 +26,13 @@ type Proxy struct {
 	closed bool                  // guarded by mu
 }
 
+// NewProxy stands before an address, which may be another proxy's, until the
+// test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	return newProxy(t, target, nil)
+}
+
 func newProxy(t testing.TB, target string, allow func(from string) bool) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
