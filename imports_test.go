@@ -72,6 +72,46 @@ var walls = []struct {
 		"the bundle's door is writ.bundle.v1 alone",
 	},
 	{
+		[]string{"revocation"},
+		[]string{"os/exec", "log/slog", "google.golang.org/"},
+		"the revocation log is a file and a view of it, and nothing that speaks",
+	},
+	{
+		[]string{"audit", "audit/tree", "audit/segment", "audit/verify", "audit/forward"},
+		[]string{module + "/pdp", module + "/server", module + "/bundle", module + "/gen/", "google.golang.org/"},
+		"the log is files: it knows neither who answers nor how answers travel",
+	},
+	{
+		[]string{"audit/tree", "audit/segment"},
+		[]string{module + "/audit"},
+		"the log's files can be read without the log",
+	},
+	{
+		[]string{"audit/verify", "audit/forward"},
+		[]string{module + "/audit"},
+		"who verifies a log trusts nothing of it",
+	},
+	{
+		[]string{"audit/verifytest"},
+		[]string{module + "/", "golang.org/x/mod/"},
+		"the second verifier shares no code with the first",
+	},
+	{
+		[]string{"audit/otlplog"},
+		[]string{module + "/pdp", module + "/server", module + "/gen/"},
+		"an exporter reads the log, and nothing that writes it",
+	},
+	{
+		[]string{"token"},
+		[]string{module + "/decide", module + "/bundle", module + "/pdp", module + "/gen/", "google.golang.org/"},
+		"verifying a token decides nothing",
+	},
+	{
+		[]string{"etcd"},
+		[]string{module + "/decide", module + "/pdp", module + "/server", module + "/gen/writ/v1"},
+		"a source of worlds decides nothing",
+	},
+	{
 		[]string{"mutation"},
 		[]string{module + "/decide", module + "/server", module + "/pdp", module + "/gen/writ/v1", "google.golang.org/grpc"},
 		"mutation tests know no decider: whoever runs them gives one",
@@ -86,10 +126,16 @@ var onlyFor = []struct {
 }{
 	{module + "/decide", []string{"pdp", "cmd/pdp", "benchmarks", "benchmarks/cpu"}, "only pdp makes answers; the command decides locally and gives no authority"},
 	{module + "/gen/writ/v1", []string{"server", "cmd/pdp", "benchmarks", "benchmarks/cpu", "benchmarks/emptyhandler", "pdptest"}, "one door for the wire"},
+	{module + "/gen/writ/audit/v1", []string{"audit/ocsf"}, "one door for records"},
 	{module + "/gen/writ/bundle/v1", []string{"bundle"}, "one door for files"},
-	{"go.opentelemetry.io/otel/sdk/trace", []string{"telemetry"}, "one place says where spans go"},
 	{"connectrpc.com/vanguard", []string{"server"}, "JSON comes in by one door"},
 	{"go.opentelemetry.io/otel/sdk/trace", []string{"telemetry"}, "one place sets tracing up"},
+	{"go.opentelemetry.io/otel/sdk/metric", []string{"telemetry"}, "one place sets metrics up"},
+	{"go.opentelemetry.io/otel/exporters/prometheus", []string{"telemetry"}, "one place says how metrics are read"},
+	{"go.opentelemetry.io/otel/sdk/log", []string{"audit/otlplog"}, "one place sends records to a collector"},
+	{"github.com/fsnotify/fsnotify", []string{"bundle"}, "one place watches files"},
+	{"go.etcd.io/etcd/client/v3", []string{"etcd"}, "one room knows etcd"},
+	{"github.com/go-jose/go-jose/v4", []string{"token"}, "one place reads tokens"},
 	{"buf.build/go/protoyaml", []string{"bundle"}, "files that people write are read in one place"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", []string{"contract"}, "one place checks schemas"},
 }
