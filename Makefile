@@ -1,5 +1,5 @@
 # Everything runs from the checkout with Go alone; `make e2e` also wants
-# Python 3. Tools are Go modules of their own under tools/, pinned there:
+# Python 3 and Node.js. Tools are Go modules of their own under tools/, pinned there:
 # together they do not compile.
 
 SHELL       := bash
@@ -38,7 +38,7 @@ ETCD_ROUNDS ?= 300
 
 .PHONY: test-etcd-long
 test-etcd-long: ## Run the races between revocations and pushes many times
-	@cd etcd/etcdtest && WRIT_ETCD_ROUNDS=$(ETCD_ROUNDS) go test -count=1 -timeout 30m -v -run 'TestNewEnemy|TestLiftAfterBundle|TestConcurrent' ./...
+	@cd etcd/etcdtest && WRIT_ETCD_ROUNDS=$(ETCD_ROUNDS) go test -count=1 -timeout 30m -v -run 'TestNewEnemy|TestLiftAfterBundle|TestPushAndRevoke|TestConcurrent' ./...
 
 .PHONY: bench-etcd
 bench-etcd: ## Measure how soon all replicas of an etcd cluster know of a revocation and of a push
@@ -72,7 +72,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: e2e
-e2e: ## Run what needs more than Go: the Python lab, and OCSF's schema (pip install ocsf-json-schema==1.2.0)
+e2e: ## Run what needs more than Go: the Python lab, tokens of other libraries (pip, npm), and OCSF's schema (pip install ocsf-json-schema==1.2.0)
 	@packages=$$(grep -rl --include='*_test.go' '^//go:build e2e' . | xargs -r dirname | sort -u); \
 	if [ -z "$$packages" ]; then echo "no test has the build tag e2e"; exit 1; fi; \
 	echo "== end to end: go test -tags e2e" $$packages; \

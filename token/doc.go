@@ -27,9 +27,10 @@
 // An issuer's keys (RFC 7517) stand in the bundle or are fetched from its URL
 // ([Keys]): over TLS, from that host alone, without redirects, not from private
 // addresses unless the bundle says so, at most 1 MiB within 5 seconds. They
-// are fetched again every few minutes, and when a token names a key that is
-// not among them, at most once in ten seconds for each issuer. While fetching
-// fails the last ones serve on for the issuer's bound, then none do.
+// are fetched again every five minutes while tokens come, and when a token
+// names a key that is not among them, at most once in ten seconds for each
+// issuer. While fetching fails the last ones serve on for the issuer's bound,
+// then none do.
 //
 // # Seen before
 //

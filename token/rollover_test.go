@@ -47,9 +47,15 @@ func TestRolloverUnderLoad(t *testing.T) {
 		olds = append(olds, sign(t, header("ES256", "1"), c, first.p256))
 		news = append(news, sign(t, header("ES256", "2"), c, second.p256))
 	}
-	if !ask(olds[0]) {
-		t.Fatal("the first key's token is refused")
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal(what)
+			}
+		}
 	}
+	await("the first key's token is refused", func() bool { return ask(olds[0]) })
 	var oldHolds, newHolds, oldGone atomic.Bool // what must be so from now on
 	oldHolds.Store(true)
 	var refused, revived atomic.Int64
@@ -81,14 +87,6 @@ func TestRolloverUnderLoad(t *testing.T) {
 				}
 			}
 		})
-	}
-	await := func(what string, is func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal(what)
-			}
-		}
 	}
 	settle := func() { // some rounds of calls
 		t.Helper()

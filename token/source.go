@@ -16,6 +16,9 @@ const (
 	// refreshAfter is how old keys become before they are fetched again, while
 	// those that are there go on serving.
 	refreshAfter = 5 * time.Minute
+	// idleAfter is how old they become before a call waits for the fetch: where
+	// no token comes for long, nothing is fetched.
+	idleAfter = 2 * refreshAfter
 	// fetchEvery is how often one issuer is asked at most, whatever tokens
 	// arrive.
 	fetchEvery = 10 * time.Second
@@ -52,6 +55,15 @@ func (s *source) current(v *Verifier, now time.Time, maxStale time.Duration) *Ke
 		return nil
 	}
 	return s.keys
+}
+
+// idle reports whether nobody has asked for the keys in so long that what they
+// were then is too old to use unseen. While fetching fails they are not waited
+// for.
+func (s *source) idle(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys != nil && s.failed == nil && now.Sub(s.fetched) >= idleAfter
 }
 
 // renewed waits for a fetch: the one under way or, if the issuer was not asked

@@ -90,6 +90,23 @@ func TestRollover(t *testing.T) {
 	}
 }
 
+// TestIdle: after a time without tokens the first one is not accepted under a
+// key that was withdrawn meanwhile.
+func TestIdle(t *testing.T) {
+	k, next := newKeyring(t), newKeyring(t)
+	s := newKeyServer(t)
+	s.publish(k.set)
+	v, w := verifier(t), world(s.issuer())
+	compact := sign(t, header("ES256", "p256"), claims(), k.p256)
+	if got := v.Verify(t.Context(), w, false, proposal(compact), now); !got.Verified {
+		t.Fatalf("%+v", got)
+	}
+	s.publish(next.set)
+	if got := v.Verify(t.Context(), w, false, proposal(compact), now.Add(10*time.Minute)); got.Verified {
+		t.Error("the key was withdrawn ten minutes ago, and its token is accepted")
+	}
+}
+
 // TestServedStale: while the issuer can't be asked the last keys serve on for
 // its bound and no longer.
 func TestServedStale(t *testing.T) {

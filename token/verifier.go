@@ -124,7 +124,7 @@ func (v *Verifier) verified(ctx context.Context, world *snapshot.Snapshot, compa
 	}
 	sum := sha256.Sum256(compact)
 	if k := v.recall(sum); k != nil && world.Issuers[k.token.Issuer] == k.issuer &&
-		v.keys(k.issuer, now).holds(k.thumbprint, k.kid, k.algorithm) {
+		v.keys(ctx, k.issuer, now).holds(k.thumbprint, k.kid, k.algorithm) {
 		return k.token, nil
 	}
 	head, payload, err := split(compact, MaxSize)
@@ -184,7 +184,7 @@ func (v *Verifier) signer(ctx context.Context, issuer *snapshot.Issuer, h header
 	if issuer.JWKS == "" && len(issuer.Keys) == 0 {
 		return key{}, errors.New("the bundle has no keys for its issuer: give its entry jwks")
 	}
-	keys := v.keys(issuer, now)
+	keys := v.keys(ctx, issuer, now)
 	candidates := keys.find(h)
 	if len(candidates) == 0 && len(issuer.Keys) == 0 {
 		keys = v.source(issuer).renewed(ctx, v, now, maxStale(issuer))
@@ -209,14 +209,18 @@ func (v *Verifier) signer(ctx context.Context, issuer *snapshot.Issuer, h header
 func (v *Verifier) Checked() uint64 { return v.checked.Load() }
 
 // keys returns the issuer's keys that are known at now; nil: none.
-func (v *Verifier) keys(issuer *snapshot.Issuer, now time.Time) *Keys {
+func (v *Verifier) keys(ctx context.Context, issuer *snapshot.Issuer, now time.Time) *Keys {
 	if len(issuer.Keys) > 0 {
 		return v.static(issuer)
 	}
 	if issuer.JWKS == "" {
 		return nil
 	}
-	return v.source(issuer).current(v, now, maxStale(issuer))
+	s := v.source(issuer)
+	if s.idle(now) {
+		return s.renewed(ctx, v, now, maxStale(issuer))
+	}
+	return s.current(v, now, maxStale(issuer))
 }
 
 // static parses the keys that the bundle itself holds, once.

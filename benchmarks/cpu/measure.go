@@ -25,10 +25,10 @@ type bench struct {
 	load          Load
 	ghz, protoset string
 	profile       string // directory; empty: none
+	// kinds are the servers, in the order of the first round: empty, read and
+	// write at least.
+	kinds []kind
 }
-
-// kinds are the servers, in the order of the first round.
-var kinds = [...]kind{empty, read, write}
 
 // measure starts the servers and loads them in turn.
 func measure(ctx context.Context, b bench) (_ *Result, err error) {
@@ -41,7 +41,7 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 		return nil, err
 	}
 	subjects := map[kind]*subject{}
-	for _, k := range kinds {
+	for _, k := range b.kinds {
 		s, failed := b.start(ctx, k, dir)
 		if failed != nil {
 			return nil, fmt.Errorf("the server %s: %w", k, failed)
@@ -53,10 +53,10 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 		}()
 		subjects[k] = s
 	}
-	result := newResult(b.load, []Round{{1, 1, 1}}) // for the load average before
+	result := newResult(b.load, []Round{{Empty: 1, Read: 1, Write: 1}}) // for the load average before
 	average := result.Average
 	warm := max(b.load.Concurrency, b.load.Requests/4)
-	for _, k := range kinds {
+	for _, k := range b.kinds {
 		if err := b.fire(ctx, subjects[k], warm); err != nil {
 			return nil, err
 		}
@@ -64,8 +64,8 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 	var rounds []Round
 	for n := range b.load.Rounds {
 		var r Round
-		for i := range kinds {
-			k := kinds[(i+n)%len(kinds)] // so that nobody is always after the same other
+		for i := range b.kinds {
+			k := b.kinds[(i+n)%len(b.kinds)] // so that nobody is always after the same other
 			used, err := b.cost(ctx, subjects[k])
 			if err != nil {
 				return nil, err
@@ -75,13 +75,18 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 				r.Empty = us
 			case read:
 				r.Read = us
+			case unlogged:
+				r.Unlogged = us
 			case write:
 				r.Write = us
 			}
 		}
 		rounds = append(rounds, r)
 	}
-	for _, k := range []kind{read, write} {
+	for _, k := range b.kinds {
+		if k == empty {
+			continue
+		}
 		if err := subjects[k].allowed(warm + b.load.Rounds*b.load.Requests); err != nil {
 			return nil, err
 		}
@@ -91,14 +96,15 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 	return result, nil
 }
 
-// calls writes what ghz sends: the read, the write, and both.
+// calls writes what ghz sends: the read, the read again for the server without
+// a log, the write, and both.
 func calls(dir string) error {
 	b, err := lab()
 	if err != nil {
 		return err
 	}
 	var both []json.RawMessage
-	for _, k := range []kind{read, write} {
+	for _, k := range []kind{read, unlogged, write} {
 		p, err := scenario(b, k)
 		if err != nil {
 			return err
@@ -111,7 +117,9 @@ func calls(dir string) error {
 		if err != nil {
 			return err
 		}
-		both = append(both, data)
+		if k != unlogged {
+			both = append(both, data)
+		}
 		if err := os.WriteFile(callFile(dir, k), data, 0o600); err != nil {
 			return err
 		}
@@ -192,13 +200,12 @@ func (s *subject) hear(v any) error {
 }
 
 // used asks what the process has used so far.
-func (s *subject) used() (time.Duration, error) {
+func (s *subject) used() (u usage, err error) {
 	if _, err := io.WriteString(s.ask, "\n"); err != nil {
-		return 0, err
+		return usage{}, err
 	}
-	var u usage
-	err := s.hear(&u)
-	return u.CPU, err
+	err = s.hear(&u)
+	return u, err
 }
 
 func (s *subject) stop() error {
@@ -209,29 +216,38 @@ func (s *subject) stop() error {
 	return err
 }
 
-// allowed makes sure that the log has exactly so many ALLOWs and nothing else:
-// what was measured is what was meant.
+// allowed makes sure that the server has answered exactly so many ALLOWs and
+// nothing else: what was measured is what was meant.
 func (s *subject) allowed(want int) error {
-	f, err := os.Open(filepath.Join(s.dir, "log", "segments", "00000000000000000000.jsonl"))
+	answers, allowed, err := s.answers()
 	if err != nil {
 		return err
 	}
+	if answers != want || allowed != want {
+		return fmt.Errorf("the server %s was sent %d calls and gave %d answers, %d of them ALLOW", s.kind, want, answers, allowed)
+	}
+	return nil
+}
+
+// answers counts what is in the server's log; one without a log says it itself.
+func (s *subject) answers() (all, allowed int, err error) {
+	if s.kind == unlogged {
+		u, err := s.used()
+		return int(u.Dropped), int(u.Allowed), err
+	}
+	f, err := os.Open(filepath.Join(s.dir, "log", "segments", "00000000000000000000.jsonl"))
+	if err != nil {
+		return 0, 0, err
+	}
 	defer f.Close()
-	lines, allowed := 0, 0
 	scanner := bufio.NewScanner(f)
 	for scanner.Scan() {
-		lines++
+		all++
 		if bytes.Contains(scanner.Bytes(), []byte(`"outcome":"ALLOW","code":"ALLOW"`)) {
 			allowed++
 		}
 	}
-	if err := scanner.Err(); err != nil {
-		return err
-	}
-	if lines != want || allowed != want {
-		return fmt.Errorf("the server %s was sent %d calls and recorded %d answers, %d of them ALLOW", s.kind, want, lines, allowed)
-	}
-	return nil
+	return all, allowed, scanner.Err()
 }
 
 // cost loads a server once, and returns what that cost it.
@@ -244,7 +260,7 @@ func (b bench) cost(ctx context.Context, s *subject) (time.Duration, error) {
 		return 0, err
 	}
 	after, err := s.used()
-	return after - before, err
+	return after.CPU - before.CPU, err
 }
 
 // fire sends n calls to a server. All of them must be answered.

@@ -24,17 +24,21 @@ type Result struct {
 	Rounds  []Round `json:"rounds"`
 	Read    Ratio   `json:"read"`
 	Write   Ratio   `json:"write"`
+	// Log is what a read costs over a read that is not recorded; zero: that was
+	// not measured.
+	Log Ratio `json:"read_over_read_without_log,omitzero"`
 }
 
 // Round is the CPU time a request of each server, in microseconds.
 type Round struct {
-	Empty float64 `json:"empty_us"`
-	Read  float64 `json:"read_us"`
-	Write float64 `json:"write_us"`
+	Empty    float64 `json:"empty_us"`
+	Read     float64 `json:"read_us"`
+	Write    float64 `json:"write_us"`
+	Unlogged float64 `json:"read_without_log_us,omitzero"` // zero: not measured
 }
 
-// Ratio is a server's CPU time over the empty handler's of the same round: the
-// median round, the least and the greatest.
+// Ratio is a server's CPU time over another's of the same round: the median
+// round, the least and the greatest.
 type Ratio struct {
 	Median float64 `json:"median"`
 	Least  float64 `json:"least"`
@@ -47,10 +51,13 @@ func newResult(load Load, rounds []Round) *Result {
 		Average: loadAverage(), Load: load, Rounds: rounds,
 	}
 	for i := range rounds {
-		rounds[i] = Round{rounded(rounds[i].Empty), rounded(rounds[i].Read), rounded(rounds[i].Write)}
+		rounds[i] = Round{rounded(rounds[i].Empty), rounded(rounds[i].Read), rounded(rounds[i].Write), rounded(rounds[i].Unlogged)}
 	}
 	r.Read = ratio(rounds, func(r Round) float64 { return r.Read / r.Empty })
 	r.Write = ratio(rounds, func(r Round) float64 { return r.Write / r.Empty })
+	if !slices.ContainsFunc(rounds, func(r Round) bool { return r.Unlogged == 0 }) {
+		r.Log = ratio(rounds, func(r Round) float64 { return r.Read / r.Unlogged })
+	}
 	return r
 }
 
@@ -120,11 +127,22 @@ func (r *Result) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "%s; load average %s; %d requests, %s, at most %d in flight, connections: %d\n",
 		r.Machine, r.Average, r.Load.Requests, rate, r.Load.Concurrency, r.Load.Connections)
-	fmt.Fprintln(t, "CPU µs a request\tempty\tread\twrite\tread/empty\twrite/empty\t")
-	for i, round := range r.Rounds {
-		fmt.Fprintf(t, "round %d\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t\n", i+1, round.Empty, round.Read, round.Write, round.Read/round.Empty, round.Write/round.Empty)
+	logless := r.Log != Ratio{}
+	row := func(name string, without, ratio string, cells ...string) {
+		if logless {
+			cells = append(slices.Insert(slices.Clone(cells), 3, without), ratio)
+		}
+		fmt.Fprintf(t, "%s\t%s\t\n", name, strings.Join(cells, "\t"))
 	}
-	fmt.Fprintf(t, "median\t\t\t\t%.2f\t%.2f\t\n", r.Read.Median, r.Write.Median)
-	fmt.Fprintf(t, "least to most\t\t\t\t%.2f–%.2f\t%.2f–%.2f\t\n", r.Read.Least, r.Read.Most, r.Write.Least, r.Write.Most)
+	us := func(x float64) string { return fmt.Sprintf("%.1f", x) }
+	times := func(x float64) string { return fmt.Sprintf("%.2f", x) }
+	spread := func(r Ratio) string { return fmt.Sprintf("%.2f–%.2f", r.Least, r.Most) }
+	row("CPU µs a request", "read without log", "read/read without log", "empty", "read", "write", "read/empty", "write/empty")
+	for i, round := range r.Rounds {
+		row(fmt.Sprintf("round %d", i+1), us(round.Unlogged), times(round.Read/round.Unlogged),
+			us(round.Empty), us(round.Read), us(round.Write), times(round.Read/round.Empty), times(round.Write/round.Empty))
+	}
+	row("median", "", times(r.Log.Median), "", "", "", times(r.Read.Median), times(r.Write.Median))
+	row("least to most", "", spread(r.Log), "", "", "", spread(r.Read), spread(r.Write))
 	return t.Flush()
 }

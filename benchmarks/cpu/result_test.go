@@ -8,12 +8,12 @@ import (
 )
 
 func TestRatios(t *testing.T) {
-	r := newResult(Load{}, []Round{{10, 15, 30}, {10, 17, 20}, {20, 90, 42}})
-	if r.Read != (Ratio{1.7, 1.5, 4.5}) || r.Write != (Ratio{2.1, 2, 3}) {
-		t.Errorf("read %v, write %v", r.Read, r.Write)
+	r := newResult(Load{}, []Round{{10, 15, 30, 10}, {10, 17, 20, 17}, {20, 90, 42, 75}})
+	if r.Read != (Ratio{1.7, 1.5, 4.5}) || r.Write != (Ratio{2.1, 2, 3}) || r.Log != (Ratio{1.2, 1, 1.5}) {
+		t.Errorf("read %v, write %v, log %v", r.Read, r.Write, r.Log)
 	}
-	if r := newResult(Load{}, []Round{{10, 15, 30}, {10, 17, 20}}); r.Read.Median != 1.6 || r.Write.Median != 2.5 {
-		t.Errorf("of two rounds: read %v, write %v", r.Read, r.Write)
+	if r := newResult(Load{}, []Round{{10, 15, 30, 0}, {10, 17, 20, 0}}); r.Read.Median != 1.6 || r.Write.Median != 2.5 || r.Log != (Ratio{}) {
+		t.Errorf("of two rounds, without a server that has no log: read %v, write %v, log %v", r.Read, r.Write, r.Log)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"sync/atomic"
 	"time"
 
 	"github.com/writ-pdp/writ"
@@ -33,13 +34,14 @@ import (
 type kind string
 
 const (
-	empty kind = "empty" // the empty handler, which gets both calls in turn
-	read  kind = "read"  // Writ, asked for a read
-	write kind = "write" // Writ, asked for a write, whose ALLOW is durable
+	empty    kind = "empty"            // the empty handler, which gets both calls in turn
+	read     kind = "read"             // Writ, asked for a read
+	unlogged kind = "read-without-log" // the same, but that what it answers is recorded nowhere
+	write    kind = "write"            // Writ, asked for a write, whose ALLOW is durable
 )
 
 // scenarios are the calls of the lab's bundle that are made.
-var scenarios = map[kind]string{read: "safe read", write: "small allowlisted payment"}
+var scenarios = map[kind]string{read: "safe read", unlogged: "safe read", write: "small allowlisted payment"}
 
 // Environment of a server's process.
 const (
@@ -56,6 +58,10 @@ type ready struct {
 // usage is what a server says at each line that it reads.
 type usage struct {
 	CPU time.Duration `json:"cpu_ns"` // user and system, since the start
+	// What a server without a log has answered since the start: it is told here,
+	// because nothing else tells it.
+	Dropped int64 `json:"dropped,omitempty"` // answers
+	Allowed int64 `json:"allowed,omitempty"` // those of them that are ALLOW
 }
 
 // heapFloor is what `pdp serve` gives the collector to count as live; so do
@@ -81,11 +87,19 @@ func serve(k kind, in io.Reader, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	start := startWrit
-	if k == empty {
-		start = startEmpty
+	var r ready
+	var stop func() error
+	var dropped dangerousLogThatDropsEverything
+	switch k {
+	case empty:
+		r, stop, err = startEmpty(b)
+	case unlogged:
+		r, stop, err = startWrit(b, &dropped)
+	case read, write:
+		r, stop, err = startWrit(b, nil)
+	default:
+		err = fmt.Errorf("there is no kind of server %q", k)
 	}
-	r, stop, err := start(b)
 	if err != nil {
 		return err
 	}
@@ -99,7 +113,7 @@ func serve(k kind, in io.Reader, out io.Writer) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := e.Encode(usage{used}); err != nil {
+		if err := e.Encode(usage{used, dropped.records.Load(), dropped.allowed.Load()}); err != nil {
 			return err
 		}
 	}
@@ -155,9 +169,25 @@ func startEmpty(b *bundle.Bundle) (ready, func() error, error) {
 	return ready{Address: listener.Addr().String()}, func() error { s.Stop(); return <-served }, nil
 }
 
+// dangerousLogThatDropsEverything accepts each record and keeps none, so what a
+// PDP answers over it is recorded nowhere. It exists to measure what the log
+// costs, and in this program only.
+type dangerousLogThatDropsEverything struct {
+	records, allowed atomic.Int64
+}
+
+func (l *dangerousLogThatDropsEverything) Append(_ context.Context, r audit.Record, _ bool) error {
+	l.records.Add(1)
+	if r.Outcome == writ.Allow {
+		l.allowed.Add(1)
+	}
+	return nil
+}
+
 // startWrit is `pdp serve` but for two things: no caller has a quota that it
-// could reach, and JSON over HTTP is not offered.
-func startWrit(b *bundle.Bundle) (_ ready, stop func() error, err error) {
+// could reach, and JSON over HTTP is not offered. Its log is in its directory,
+// unless it is given one that drops everything.
+func startWrit(b *bundle.Bundle, dropped *dangerousLogThatDropsEverything) (_ ready, stop func() error, err error) {
 	var closers []func() error
 	stop = func() error {
 		var errs []error
@@ -172,11 +202,15 @@ func startWrit(b *bundle.Bundle) (_ ready, stop func() error, err error) {
 		}
 	}()
 	data := os.Getenv(dataVariable)
-	log, err := audit.Open(audit.Config{Dir: filepath.Join(data, "log")})
-	if err != nil {
-		return ready{}, nil, err
+	var log pdp.Log = dropped
+	if dropped == nil {
+		opened, err := audit.Open(audit.Config{Dir: filepath.Join(data, "log")})
+		if err != nil {
+			return ready{}, nil, err
+		}
+		closers = append(closers, opened.Close)
+		log = opened
 	}
-	closers = append(closers, log.Close)
 	holder := &snapshot.Holder{}
 	holder.Store(b.Snapshot)
 	decider, err := pdp.New(pdp.Config{Snapshots: holder, Log: log})
