@@ -66,11 +66,34 @@
 // # What is assumed
 //
 // The machine that runs the PDP, its clock and its files are trusted; so is
-// whoever may write the bundle. Callers are trusted to name themselves by
-// their credentials and to carry the claims of tokens whose signatures they
-// have checked; the bundle says for which kinds of evidence they may vouch.
+// whoever may write the bundle, or may write to the etcd that it comes from.
+// Callers are trusted to name themselves by their credentials. Access tokens are
+// verified here, under their issuers' keys; where the bundle has no such keys, or
+// lets a caller vouch for tokens, what the caller says of one counts. The bundle
+// also says for which kinds of evidence a caller may vouch.
 // Models, tool descriptions, arguments, documents and tool results are not
 // trusted with anything. Symbolic links and DNS are the MCP server's to mind.
+//
+// # How the world changes
+//
+// A [snapshot] is one immutable world. A source gives the next one: a directory,
+// which is looked at every second, or etcd. It is built and checked whole beside
+// the one in force, and then takes its place; a request, and a whole batch, is
+// decided in one. While the newest is faulty the last good one stays. Every
+// answer and every record names its world by a revision, which only the source
+// orders; a request may demand one at least as fresh as it has seen.
+//
+// Revocations are a log of their own, which nothing undoes but a later entry: no
+// reload, no rollback, no edit of a file. What has a validity window begins and
+// ends by the server's clock, with no event at all.
+//
+// [snapshot]: https://pkg.go.dev/github.com/writ-pdp/writ/snapshot
+//
+// # What remains
+//
+// Every decision, explanation, revocation, reload, start and stop is a record of
+// the log, whose Merkle tree and signed checkpoints show whether any was changed
+// or taken out. An ALLOW of a write is on the disk before it is given.
 //
 // # Failing closed
 //
@@ -82,13 +105,15 @@
 //
 // Imports run one way:
 //
-//	cmd -> server -> pdp -> {decide, audit} -> snapshot ->
+//	cmd -> {server, etcd} -> pdp -> {decide, token, audit} -> snapshot ->
 //	{policy, contract, entities, revocation} -> {definition, target} -> writ -> canon
 //
 // canon reads and digests JSON. definition, target, contract, entities,
 // revocation and policy each hold one noun and its rules. bundle turns files
-// into a snapshot, and mutation tests bundles. decide is pure: one control, one
-// file. pdp adds the clock and the log and is the only maker of an answer.
-// server speaks gRPC, and JSON over HTTP. A new code is one line in codes.go,
+// into a snapshot and follows a directory; etcd follows a cluster; mutation
+// tests bundles. decide is pure: one control, one file. token verifies access
+// tokens. audit keeps the log, and the rooms in it read, verify and export it.
+// pdp adds the clock and the log and is the only maker of an answer. server
+// speaks gRPC, and JSON over HTTP. A new code is one line in codes.go,
 // one control in decide and one case in decide/testdata.
 package writ

@@ -203,7 +203,7 @@ func proposal(compact string) *writ.Proposal {
 
 func verifier(t testing.TB) *token.Verifier {
 	t.Helper()
-	v := token.New(token.Config{})
+	v := token.Patient(token.New(token.Config{}))
 	t.Cleanup(v.Close)
 	return v
 }

@@ -74,7 +74,7 @@ func (s *source) renewed(ctx context.Context, v *Verifier, now time.Time, maxSta
 	fetching := s.fetching
 	s.mu.Unlock()
 	if fetching != nil {
-		limit := time.NewTimer(fetchWait)
+		limit := time.NewTimer(v.wait)
 		defer limit.Stop()
 		select {
 		case <-fetching:

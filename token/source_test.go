@@ -13,6 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/writ-pdp/writ/snapshot"
+	"github.com/writ-pdp/writ/token"
 )
 
 // keyServer publishes a key set that tests change.
@@ -182,7 +183,9 @@ func TestBadSources(t *testing.T) {
 			s.with(c.answer)
 			entry := s.issuer()
 			entry.AllowPrivate = c.private
-			if got := verify(t, world(entry), compact); got.Verified || got.Invalid == "" {
+			v := token.New(token.Config{})
+			defer v.Close()
+			if got := v.Verify(t.Context(), world(entry), false, proposal(compact), now); got.Verified || got.Invalid == "" {
 				t.Errorf("accepted: %+v", got)
 			}
 			if !c.private && s.asked.Load() > 0 {

@@ -39,6 +39,7 @@ type Config struct {
 type Verifier struct {
 	log     *slog.Logger
 	fetcher fetcher
+	wait    time.Duration // fetchWait
 	proofs  proofs
 	checked atomic.Uint64
 
@@ -64,7 +65,7 @@ type known struct {
 // New makes a verifier.
 func New(cfg Config) *Verifier {
 	v := &Verifier{
-		log: cfg.Log, fetcher: newFetcher(),
+		log: cfg.Log, fetcher: newFetcher(), wait: fetchWait,
 		sources: map[place]*source{}, statics: map[string]static{},
 		young: map[[32]byte]*known{},
 	}
