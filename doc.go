@@ -87,8 +87,6 @@
 // reload, no rollback, no edit of a file. What has a validity window begins and
 // ends by the server's clock, with no event at all.
 //
-// [snapshot]: https://pkg.go.dev/github.com/writ-pdp/writ/snapshot
-//
 // # What remains
 //
 // Every decision, explanation, revocation, reload, start and stop is a record of
@@ -116,4 +114,6 @@
 // pdp adds the clock and the log and is the only maker of an answer. server
 // speaks gRPC, and JSON over HTTP. A new code is one line in codes.go,
 // one control in decide and one case in decide/testdata.
+//
+// [snapshot]: https://pkg.go.dev/github.com/writ-pdp/writ/snapshot
 package writ

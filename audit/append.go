@@ -296,41 +296,6 @@ func (a *appender) revoked(r *Revoked) {
 	a.b = append(a.b, '}')
 }
 
-func (a *appender) time(name string, t time.Time) {
-	if !t.IsZero() {
-		a.name(name)
-		a.instant(t)
-	}
-}
-
-// The instants that a google.protobuf.Timestamp can tell.
-var (
-	firstInstant = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
-	lastInstant  = time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
-)
-
-// instant appends t in RFC 3339 and UTC, with 0, 3, 6 or 9 digits of the
-// second's fraction.
-func (a *appender) instant(t time.Time) {
-	t = t.UTC()
-	if t.Before(firstInstant) {
-		t = firstInstant
-	} else if t.After(lastInstant) {
-		t = lastInstant
-	}
-	layout := `"2006-01-02T15:04:05Z"`
-	switch nanos := t.Nanosecond(); {
-	case nanos == 0:
-	case nanos%1_000_000 == 0:
-		layout = `"2006-01-02T15:04:05.000Z"`
-	case nanos%1_000 == 0:
-		layout = `"2006-01-02T15:04:05.000000Z"`
-	default:
-		layout = `"2006-01-02T15:04:05.000000000Z"`
-	}
-	a.b = t.AppendFormat(a.b, layout)
-}
-
 // secret appends a text under the key, as a string. There is a key wherever
 // values are told.
 func (a *appender) secret(s string) {
@@ -355,7 +320,7 @@ func (a *appender) string(s string) {
 	}
 	start := len(a.b)
 	a.b = canon.AppendString(a.b, valid(s))
-	if !bytes.ContainsFunc(a.b[start:], unprintable) {
+	if ascii(a.b[start:]) || !bytes.ContainsFunc(a.b[start:], unprintable) {
 		return
 	}
 	text := string(a.b[start:])
@@ -388,6 +353,16 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// ascii reports whether b, in which controls are escaped, is printable ASCII.
+func ascii(b []byte) bool {
+	for _, c := range b {
+		if c > '~' {
 			return false
 		}
 	}

@@ -45,7 +45,11 @@ type disk struct {
 	name string // of the directory, for messages
 	dir  *os.Root
 	lock *os.File
+	self *os.File // the directory: locked, too
 }
+
+// errLocked says that a log is open.
+var errLocked = errors.New("another process has this log open: stop it, or give each its own data directory")
 
 // openDisk makes the log's directory, if need be, and locks it.
 func openDisk(dir string) (*disk, error) {
@@ -62,6 +66,14 @@ func openDisk(dir string) (*disk, error) {
 	}
 	if err := lock(d.lock); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", d.path(lockFile), err), d.close())
+	}
+	if d.self, err = root.Open("."); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	// A lock file that was removed, or put in another's place, keeps nobody out.
+	// Some network file systems can't lock a directory, and have the file alone.
+	if err := lock(d.self); errors.Is(err, errLocked) {
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), d.close())
 	}
 	err = root.Mkdir(segment.Dir, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -142,7 +154,7 @@ func (d *disk) InPlace(name string, open fs.FileInfo) error {
 	return nil
 }
 
-func (d *disk) SyncSegments() error { return syncDir(d.path(segment.Dir)) }
+func (d *disk) SyncSegments() error { return tree.SyncDir(d.dir, segment.Dir) }
 
 func (d *disk) Flush(write func() error) error { return write() }
 
@@ -150,13 +162,15 @@ func (d *disk) Replace(name string, data []byte) error {
 	return tree.ReplaceFile(d.dir, name, data, 0o600)
 }
 
-// close gives up the lock.
+// close gives up the locks.
 func (d *disk) close() error {
-	var err error
-	if d.lock != nil {
-		err = d.lock.Close()
+	var errs []error
+	for _, f := range []*os.File{d.self, d.lock} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
 	}
-	return errors.Join(err, d.dir.Close())
+	return errors.Join(append(errs, d.dir.Close())...)
 }
 
 // makeDir makes a directory and those above it, if they are not there, so that

@@ -42,10 +42,10 @@
 //	failed     any other error, or somebody else's hands on the newest segment
 //	hanging    an operation has not returned for more than a second
 //
-// The newest segment is looked at before each write. If it has been moved,
-// replaced, cut, or written to by anybody else, that is a failure like others,
-// and nothing but its own partial writes is ever cut off by the log: it goes on
-// when the file is again as it was.
+// The newest segment is looked at before each write and after each fsync. If it
+// has been moved, replaced, cut, or written to by anybody else, that is a
+// failure like others, and nothing but its own partial writes is ever cut off by
+// the log: it goes on when the file is again as it was.
 //
 // Tiles and checkpoints are written by a goroutine of their own, so that no
 // record waits for them. When they can't be written, records are confirmed as
@@ -63,7 +63,7 @@
 //	key                                  what signs it; secret, mode 0600
 //	verifier                             what verifies it; for everybody
 //	hmac.key                             32 bytes, for what is told under a key; secret, mode 0600
-//	lock                                 locked (flock) while a process has the log open
+//	lock                                 locked (flock), like the directory, while a process has the log open
 //
 // A record is a line of JSON, the message writ.audit.v1.Record with the names
 // of its proto file, of at most 65,535 bytes without its line feed. It begins

@@ -68,8 +68,21 @@ func ownOrigin(d *disk) (string, error) {
 	return signer.Name(), nil
 }
 
+// private makes sure that a secret is its owner's alone: who has the HMAC key
+// can try what is told under it.
+func private(d *disk, name string) error {
+	info, err := d.dir.Stat(name)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s has mode %v: it must be a file that only its owner may read (chmod 600)", d.path(name), info.Mode())
+	}
+	return err
+}
+
 func openHMAC(d *disk, isNew bool) (*hmacKey, error) {
 	secret, err := tree.ReadFile(d.dir, HMACFile, 32)
+	if err == nil {
+		err = private(d, HMACFile)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isNew:
 		secret = make([]byte, 32)

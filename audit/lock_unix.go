@@ -18,7 +18,7 @@ func lock(f *os.File) error {
 			return nil
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EWOULDBLOCK):
-			return errors.New("another process has this log open: stop it, or give each its own data directory")
+			return errLocked
 		default:
 			return os.NewSyscallError("flock", err)
 		}

@@ -49,9 +49,9 @@ const (
 	maxLeaves = 1 << 20
 )
 
-// Records that nobody waits for gather for up to linger, or until they have
-// enough bytes: to wake the writer and to write a line costs several times
-// what the line itself does. They are on the disk syncAfter later, or as soon
+// Records that nobody waits for gather for up to linger from the first of them,
+// or until they have enough bytes: to wake the writer and to write a line costs
+// several times what the line itself does, so it is woken once for all of them. They are on the disk syncAfter later, or as soon
 // as there are syncBytes of them.
 const (
 	linger    = time.Millisecond
@@ -81,8 +81,10 @@ type Log struct {
 	health     *health
 	checkpoint atomic.Pointer[[]byte]
 
-	// work holds a token when the writer has something to look at.
-	work chan struct{}
+	// work holds a token when the writer has something to look at at once;
+	// gathered fires when the queue has lingered.
+	work     chan struct{}
+	gathered *time.Timer
 	// closed is closed when Close is called, abandoned when it waits no longer.
 	closed, abandoned chan struct{}
 	// written is closed when the writer has ended, done when all has.
@@ -93,7 +95,7 @@ type Log struct {
 
 	mu       sync.Mutex    // guards the fields below
 	queue    []*entry      // accepted and not yet taken by the writer, in order
-	gathered int           // bytes in queue
+	bytes    int           // in queue
 	held     int           // bytes accepted and not known to be on the disk: of queue, and of what the writer has
 	urgent   bool          // the writer must not let the queue gather any longer
 	ticket   uint64        // of the next entry

@@ -184,10 +184,11 @@ func (o *opening) start(cfg Config, dev device) (*Log, error) {
 	l := &Log{
 		dir: cfg.Dir, recovered: o.recovery, verifier: o.keys.text, signer: o.keys.signer, key: o.keys.hmac,
 		health: newHealth(cfg.Changed),
-		work:   make(chan struct{}, 1),
+		work:   make(chan struct{}, 1), gathered: time.NewTimer(time.Hour),
 		closed: make(chan struct{}), abandoned: make(chan struct{}), written: make(chan struct{}), done: make(chan struct{}),
 		taken: o.next, synced: o.next, most: maxLeaves,
 	}
+	l.gathered.Stop()
 	l.close = sync.OnceValue(l.closeAll)
 	l.checkpoint.Store(&o.signed)
 	w, err := o.writer(cfg, dev)

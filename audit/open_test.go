@@ -502,7 +502,9 @@ func TestModesAndPlaces(t *testing.T) {
 		"the directory is a file": replace("", func(path string) error {
 			return os.WriteFile(path, nil, 0o600)
 		}),
-		"a key for everybody": func(dir string) error { return os.Chmod(filepath.Join(dir, "key"), 0o644) },
+		"a key for everybody":       func(dir string) error { return os.Chmod(filepath.Join(dir, "key"), 0o644) },
+		"an HMAC key for everybody": func(dir string) error { return os.Chmod(filepath.Join(dir, "hmac.key"), 0o644) },
+		"an HMAC key for the group": func(dir string) error { return os.Chmod(filepath.Join(dir, "hmac.key"), 0o640) },
 	} {
 		dir := t.TempDir()
 		mustClose(t, mustOpen(t, audit.Config{Dir: dir}))

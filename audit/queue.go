@@ -35,9 +35,16 @@ func (l *Log) enqueue(ctx context.Context, e *entry) error {
 			e.ticket = l.ticket
 			l.ticket++
 			l.queue = append(l.queue, e)
-			l.gathered += len(e.body)
+			l.bytes += len(e.body)
 			l.held += len(e.body)
-			wake := l.hurry(e.confirm != nil || l.gathered >= enough) || len(l.queue) == 1
+			wake := l.hurry(e.confirm != nil || l.bytes >= enough)
+			if len(l.queue) == 1 {
+				if l.urgent {
+					wake = true // the writer may have looked, and found nothing, since it was woken
+				} else {
+					l.gathered.Reset(linger)
+				}
+			}
 			l.mu.Unlock()
 			if wake {
 				l.wake()
@@ -71,7 +78,7 @@ func (l *Log) withdraw(e *entry) {
 		return
 	}
 	l.queue = slices.Delete(l.queue, i, i+1)
-	l.gathered -= len(e.body)
+	l.bytes -= len(e.body)
 	l.held -= len(e.body)
 	l.makeRoom()
 }
@@ -113,16 +120,17 @@ func (l *Log) moved() {
 
 // take exchanges the queue for the empty slice spare, if its time has come: it
 // is urgent, has gathered, or the log is closing.
-func (l *Log) take(spare []*entry, gathered bool) (batch []*entry, waiting, closing bool) {
+func (l *Log) take(spare []*entry, gathered bool) (batch []*entry, closing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 || !(l.urgent || gathered || l.closing) {
-		return nil, len(l.queue) > 0, l.closing
+		return nil, l.closing
 	}
 	batch = l.queue
 	l.taken += uint64(len(batch))
-	l.queue, l.gathered, l.urgent = spare, 0, false
-	return batch, false, l.closing
+	l.queue, l.bytes, l.urgent = spare, 0, false
+	l.gathered.Stop()
+	return batch, l.closing
 }
 
 // takeLeaves exchanges the leaves that the tree lacks for the empty slice spare.

@@ -54,6 +54,7 @@ func (w *writer) run() {
 	defer close(w.log.written)
 	w.timer = time.NewTimer(time.Hour)
 	defer w.timer.Stop()
+	defer w.log.gathered.Stop()
 	for {
 		closing := w.gather()
 		err := w.commit(closing)
@@ -82,33 +83,30 @@ func (w *writer) run() {
 
 // gather waits until there is something to do, and takes it.
 func (w *writer) gather() (closing bool) {
-	var lingering time.Time // until then
+	gathered := false
 	for {
-		now := time.Now()
-		batch, waiting, closing := w.log.take(w.spare, !lingering.IsZero() && !now.Before(lingering))
+		batch, closing := w.log.take(w.spare, gathered)
 		if batch != nil {
 			w.accept(batch)
 			return closing
 		}
-		if closing || !w.syncBy.IsZero() && !now.Before(w.syncBy) {
-			return closing
-		}
-		until := w.syncBy
-		if waiting {
-			if lingering.IsZero() {
-				lingering = now.Add(linger)
-			}
-			if until.IsZero() || lingering.Before(until) {
-				until = lingering
-			}
-		}
+		gathered = false
 		var due <-chan time.Time
-		if !until.IsZero() {
-			w.timer.Reset(until.Sub(now))
+		if !w.syncBy.IsZero() {
+			left := time.Until(w.syncBy)
+			if left <= 0 {
+				return closing
+			}
+			w.timer.Reset(left)
 			due = w.timer.C
+		}
+		if closing {
+			return closing
 		}
 		select {
 		case <-w.log.work:
+		case <-w.log.gathered.C:
+			gathered = true
 		case <-due:
 		case <-w.log.closed:
 		}
@@ -220,16 +218,23 @@ func (w *writer) untouched() error {
 	return w.device.InPlace(w.name, info)
 }
 
-// sync makes sure that what is written is on the disk, and says so.
+// sync makes sure that what is written is on the disk, and where the log has
+// its segment, and says so.
 func (w *writer) sync() error {
 	w.watch.begin("fsync of", w.name)
 	w.torn = true
 	err := w.segment.Sync()
+	if err == nil {
+		w.torn = false
+		if w.done > 0 {
+			err = w.untouched()
+		}
+	}
 	w.watch.end(err == nil)
 	if err != nil {
 		return err
 	}
-	w.torn, w.again, w.demand = false, false, false
+	w.again, w.demand = false, false
 	w.synced, w.unsynced, w.syncBy = w.size, 0, time.Time{}
 	if w.watch.isLate() {
 		w.syncBy = time.Now().Add(lastPause) // to see when the disk is quick again
@@ -241,6 +246,9 @@ func (w *writer) sync() error {
 	w.pending, w.done = w.pending[:rest], 0
 	for _, e := range w.pending {
 		w.demand = w.demand || e.confirm != nil
+	}
+	if rest > 0 { // for the next segment
+		w.syncBy = time.Now().Add(syncAfter)
 	}
 	return nil
 }

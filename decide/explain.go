@@ -112,7 +112,11 @@ func (e *explainer) saw(name writ.Control) []string {
 		for i := range c.verdicts {
 			for _, review := range c.verdicts[i].reviews {
 				_, lifted := c.lift(&c.verdicts[i], review)
-				say("%s needs %d, lifted %t", review.ID, review.Review, lifted)
+				state := "not approved"
+				if lifted {
+					state = "approved"
+				}
+				say("%s needs %d: %s", review.ID, review.Review, state)
 			}
 		}
 	case writ.ControlFreshness, writ.ControlAudit: // not decide's
@@ -192,7 +196,7 @@ func (e *explainer) toAllow() []string {
 	if d.Control == writ.ControlApproval {
 		var out []string
 		for _, p := range d.Policies {
-			out = append(out, fmt.Sprintf("%s needs %d people who may approve it: %s", p.ID, p.Review, d.Explanation))
+			out = append(out, fmt.Sprintf("Let people approve who may: %s needs %d.", p.ID, p.Review))
 		}
 		return out
 	}

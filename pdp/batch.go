@@ -39,6 +39,7 @@ func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item
 	if err != nil {
 		return nil, err
 	}
+	as := s.caller(caller)
 	items = slices.Clone(items) // the tokens in them are judged
 	decisions := make([]writ.Decision, len(items))
 	took := make([]time.Duration, len(items))
@@ -54,8 +55,8 @@ func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item
 		if item.Unreadable != "" {
 			decisions[i] = malformed(s.world, item.Proposal, item.Field, item.Unreadable)
 		} else {
-			items[i].Proposal = p.tokens.Judge(within[i], s.world, caller, item.Proposal, s.now)
-			decisions[i] = s.decide(caller, items[i].Proposal, observer(within[i]))
+			items[i].Proposal = p.tokens.Judge(within[i], s.world, as, item.Proposal, s.now)
+			decisions[i] = s.decide(as, items[i].Proposal, observer(within[i]))
 		}
 		done := time.Now()
 		took[i], read = done.Sub(read), done

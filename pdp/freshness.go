@@ -57,18 +57,42 @@ func (p *PDP) setting(ctx context.Context, demand string) (setting, error) {
 		s.wait = s.read.Sub(asked)
 	}
 	if s.world != nil && p.maxStaleness > 0 {
-		if s.heardAt = p.snapshots.HeardAt(); s.heardAt.IsZero() {
-			s.heardAt = s.world.LoadedAt // it was the newest then
+		heard := p.snapshots.HeardAt()
+		if heard.IsZero() {
+			heard = s.world.LoadedAt // it was the newest then
 		}
-		s.stale = s.now.Sub(s.heardAt) > p.maxStaleness
+		s.stale = silence(heard, s.read) > p.maxStaleness
+		s.heardAt = heard.UTC()
 	}
 	return s, nil
+}
+
+// silence is how long ago the source was heard: by whichever counts more, the
+// time that has passed, which does not count while the machine sleeps, and the
+// clock, which may have been put back.
+func silence(heardAt, read time.Time) time.Duration {
+	return max(read.Sub(heardAt), read.Round(0).Sub(heardAt.Round(0)))
+}
+
+// caller is who asks, as the world says that the request is answered in: what
+// let it in may have been another world. Nil: nobody who may propose.
+func (s *setting) caller(asking *writ.Caller) *writ.Caller {
+	if s.world == nil {
+		return nil
+	}
+	if is := s.world.Callers[asking.Name]; is.Has(writ.RoleHost) {
+		return is
+	}
+	return nil
 }
 
 // decide applies FRESHNESS, then the other controls. o may be nil.
 func (s *setting) decide(caller *writ.Caller, proposal *writ.Proposal, o decide.Observer) writ.Decision {
 	if failed, passed := s.check(caller, proposal, o); !passed {
 		return failed
+	}
+	if caller == nil {
+		return malformed(s.world, proposal, "", "Who asks may not propose in this world.")
 	}
 	return s.mark(decide.Decide(s.world, caller, proposal, s.now, o))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/bundle"
@@ -228,6 +229,51 @@ func TestStale(t *testing.T) {
 		h.Store(at(b, 1)) // a revocation's world is no word from the source of bundles
 		stale(heard)
 	})
+}
+
+// TestStaleByEitherClock: a source is silent for as long as time passes, also
+// while the machine's clock, which was ahead when it was heard, has yet to catch
+// up; and for as long as the clock says, also where that went on while the
+// machine slept. Outside of a bubble, whose clock is the only one in it.
+func TestStaleByEitherClock(t *testing.T) {
+	b := lab(t)
+	const limit = time.Hour
+	for _, c := range []struct {
+		name  string
+		ago   time.Duration // that the source was heard
+		ahead time.Duration // of the clock then
+		want  writ.Code
+	}{
+		{"just now", 0, 0, writ.CodeAllow},
+		{"long ago", 2 * limit, 0, writ.CodeSnapshotStale},
+		{"long ago, and the clock was put back since", 2 * limit, 24 * time.Hour, writ.CodeSnapshotStale},
+		{"just now, and the clock was put back since", 0, 24 * time.Hour, writ.CodeAllow},
+		{"before the machine slept", 0, -2 * limit, writ.CodeSnapshotStale},
+	} {
+		h := holding(at(b, 1))
+		p, err := pdp.New(pdp.Config{Snapshots: h, Log: &memory{}, MaxStaleness: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard := clock(time.Now().Add(-c.ago), c.ahead)
+		if d := time.Since(heard) - c.ago; d < 0 || d > limit/2 {
+			t.Fatalf("%s: the test's own clock is off by %v", c.name, d)
+		}
+		h.Heard(heard)
+		s := named(t, b, "small allowlisted payment")
+		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+		if err != nil || a.Decision().Code != c.want {
+			t.Errorf("%s: %+v, %v, want %s", c.name, a.Decision(), err, c.want)
+		}
+	}
+}
+
+// clock is t as the machine's clock shows it where it is ahead by that much,
+// with the monotonic reading of t: see the comments of time.Time's fields.
+func clock(t time.Time, ahead time.Duration) time.Time {
+	const seconds = 30 // the bits below them are nanoseconds
+	*(*uint64)(unsafe.Pointer(&t)) += uint64(ahead/time.Second) << seconds
+	return t
 }
 
 // reading is a scenario of the lab that is allowed and only reads.

@@ -100,8 +100,9 @@ func (p *PDP) Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Pr
 	if err != nil {
 		return Answer{}, err
 	}
-	proposal = p.tokens.Judge(ctx, s.world, caller, proposal, s.now)
-	d := s.decide(caller, proposal, observer(ctx))
+	as := s.caller(caller)
+	proposal = p.tokens.Judge(ctx, s.world, as, proposal, s.now)
+	d := s.decide(as, proposal, observer(ctx))
 	return p.settle(ctx, &s, caller, proposal, d, time.Since(s.read)), nil
 }
 

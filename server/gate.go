@@ -131,6 +131,20 @@ func (s *Server) admit(ctx context.Context, method string) (*writ.Caller, *refus
 	return caller, nil
 }
 
+// readmit asks again what admit has answered: a call may wait for its message,
+// and a stream for news, while the bundle that let it in is replaced.
+func (s *Server) readmit(ctx context.Context, method string) *refusal {
+	caller, refused := s.admit(ctx, method)
+	if refused != nil {
+		s.refusals.log(ctx, s.log, method, refused.reason)
+		return refused
+	}
+	if a, ok := ctx.Value(admittedKey{}).(*admitted); ok {
+		a.caller = caller
+	}
+	return nil
+}
+
 // authenticate says which caller the bearer secret stands for.
 func (s *Server) authenticate(ctx context.Context) (*writ.Caller, *refusal) {
 	var caller *writ.Caller
@@ -149,7 +163,7 @@ func (s *Server) authenticate(ctx context.Context) (*writ.Caller, *refusal) {
 	if !s.serving.Load() {
 		return nil, s.notReady()
 	}
-	return nil, refuse(ReasonCallerUnknown, "the bundle in force has no local caller for this secret: add one to callers.yaml")
+	return nil, refuse(ReasonCallerUnknown, "there is no bundle in force, which GET /readyz tells, or it has no local caller for this secret: then add one to callers.yaml")
 }
 
 // notReady says why nothing can be decided.
@@ -165,7 +179,15 @@ func (s *Server) notReady() *refusal {
 func (s *Server) unary(full string, method grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (answer any, err error) {
 		err = s.gate(ctx, full, func(ctx context.Context) (err error) {
-			answer, err = method(srv, ctx, func(v any) error { return receive(decode, v) }, interceptor)
+			answer, err = method(srv, ctx, func(v any) error {
+				if err := receive(decode, v); err != nil {
+					return err
+				}
+				if refused := s.readmit(ctx, full); refused != nil {
+					return refused
+				}
+				return nil
+			}, interceptor)
 			return err
 		})
 		if err != nil {
@@ -179,7 +201,11 @@ func (s *Server) unary(full string, method grpc.MethodHandler) grpc.MethodHandle
 func (s *Server) stream(full string, method grpc.StreamHandler) grpc.StreamHandler {
 	return func(srv any, stream grpc.ServerStream) error {
 		return s.gate(stream.Context(), full, func(ctx context.Context) error {
-			return method(srv, &strictStream{ServerStream: stream, ctx: ctx})
+			t := &strictStream{ServerStream: stream, ctx: ctx, readmit: func() *refusal { return s.readmit(ctx, full) }}
+			if err := method(srv, t); t.refused == nil {
+				return err
+			}
+			return t.refused
 		})
 	}
 }
@@ -192,15 +218,23 @@ func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 	})
 }
 
-// strictStream receives its messages strictly, and its context may end
-// before the transport's does.
+// strictStream receives its messages strictly, sends them only to who may still
+// have them, and its context may end before the transport's does.
 type strictStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx     context.Context
+	readmit func() *refusal
+	refused *refusal // why nothing more may be sent; nil: it may
 }
 
 func (t *strictStream) Context() context.Context { return t.ctx }
 func (t *strictStream) RecvMsg(m any) error      { return receive(t.ServerStream.RecvMsg, m) }
+func (t *strictStream) SendMsg(m any) error {
+	if t.refused = t.readmit(); t.refused != nil {
+		return t.refused
+	}
+	return t.ServerStream.SendMsg(m)
+}
 
 // registrar registers services with the gate before each of their methods,
 // for both doors. It is the only way into the grpc server.

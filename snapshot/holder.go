@@ -12,7 +12,7 @@ import (
 // not be copied.
 type Holder struct {
 	current atomic.Pointer[Snapshot]
-	heard   atomic.Int64 // Unix nanoseconds; 0: never
+	heard   atomic.Pointer[time.Time] // nil: never
 
 	mu      sync.Mutex
 	changed chan struct{} // guarded by mu; closed at the next Store; nil: nobody waits
@@ -48,23 +48,24 @@ func (h *Holder) Changed() <-chan struct{} {
 }
 
 // Heard notes that at t the source confirmed that it has nothing newer than
-// what it has given. An earlier t than before changes nothing.
+// what it has given. An earlier t than before changes nothing. A t as time.Now
+// gives it is earlier or later whatever was done to the machine's clock.
 func (h *Holder) Heard(t time.Time) {
-	for nano := t.UnixNano(); ; {
+	for {
 		last := h.heard.Load()
-		if nano <= last || h.heard.CompareAndSwap(last, nano) {
+		if last != nil && !t.After(*last) || h.heard.CompareAndSwap(last, &t) {
 			return
 		}
 	}
 }
 
-// HeardAt returns when the source last confirmed that; the zero time: never.
+// HeardAt returns when the source last confirmed that, as Heard was given it; the
+// zero time: never.
 func (h *Holder) HeardAt() time.Time {
-	nano := h.heard.Load()
-	if nano == 0 {
-		return time.Time{}
+	if t := h.heard.Load(); t != nil {
+		return *t
 	}
-	return time.Unix(0, nano).UTC()
+	return time.Time{}
 }
 
 // Await returns the current snapshot once it covers a revision, which is then

@@ -2,6 +2,8 @@ package snapshot_test
 
 import (
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/cedar-policy/cedar-go/types"
 
@@ -55,5 +57,36 @@ func TestPrincipalOf(t *testing.T) {
 	}
 	if _, ok = s.ActorOf(types.NewEntityUID("User", "a|dana")); ok {
 		t.Error("a principal is taken for an actor")
+	}
+}
+
+// clock is t as the machine's clock shows it where it is ahead by that much,
+// with the monotonic reading of t: see the comments of time.Time's fields.
+func clock(t time.Time, ahead time.Duration) time.Time {
+	const seconds = 30 // the bits below them are nanoseconds
+	*(*uint64)(unsafe.Pointer(&t)) += uint64(ahead/time.Second) << seconds
+	return t
+}
+
+// What was heard later is later, whatever was done to the clock.
+func TestHeardWhileTheClockIsPutBack(t *testing.T) {
+	var h snapshot.Holder
+	if !h.HeardAt().IsZero() {
+		t.Error("heard of nobody")
+	}
+	now := time.Now()
+	ahead := clock(now, time.Hour)
+	if ahead.Sub(now) != 0 || ahead.Round(0).Sub(now.Round(0)) != time.Hour {
+		t.Fatal("the clock is not ahead")
+	}
+	h.Heard(ahead)
+	if got := h.HeardAt(); !got.Round(0).Equal(ahead.Round(0)) {
+		t.Errorf("heard at %v, want %v", got, ahead)
+	}
+	later := now.Add(time.Second)
+	h.Heard(later)
+	h.Heard(clock(now, 2*time.Hour))
+	if got := h.HeardAt(); !got.Round(0).Equal(later.Round(0)) {
+		t.Errorf("heard at %v, want %v", got, later)
 	}
 }

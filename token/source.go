@@ -93,7 +93,8 @@ func (s *source) renewed(ctx context.Context, v *Verifier, now time.Time, maxSta
 // start begins a fetch unless one is under way or was just now. The caller
 // holds mu.
 func (s *source) start(v *Verifier, now time.Time) {
-	if s.fetching != nil || !s.asked.IsZero() && now.Sub(s.asked) < fetchEvery && !now.Before(s.asked) {
+	// A call that began before the fetch has an earlier now.
+	if s.fetching != nil || !s.asked.IsZero() && now.Sub(s.asked) < fetchEvery {
 		return
 	}
 	s.asked = now

@@ -272,7 +272,7 @@ type sendError struct {
 }
 
 func (s *sendError) Error() string {
-	return fmt.Sprintf("sending %d records from %d on: %v", s.count, s.first, s.err)
+	return fmt.Sprintf("sending %d records from %d on: %s", s.count, s.first, beginning(s.err.Error()))
 }
 
 func (s *sendError) Unwrap() error { return s.err }

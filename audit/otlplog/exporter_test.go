@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
@@ -213,6 +214,36 @@ func TestPartialSuccess(t *testing.T) {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("not said: %s\n%s", want, lines.String())
 		}
+	}
+}
+
+// A collector says as much as it likes, and the server's log tells the beginning.
+func TestTalkativeCollector(t *testing.T) {
+	c := telemetrytest.New(t)
+	environment(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.Endpoint)
+	long := "reservations: " + strings.Repeat("é", 500_000)
+	fails := true // the first time
+	c.Logs.Answer(func(context.Context, []*logspb.LogRecord) (*collector.ExportLogsServiceResponse, error) {
+		if fails {
+			fails = false
+			return nil, status.Error(codes.Unavailable, "failure: "+strings.Repeat("é", 4_000))
+		}
+		return &collector.ExportLogsServiceResponse{PartialSuccess: &collector.ExportLogsPartialSuccess{ErrorMessage: long}}, nil
+	})
+	log := newSource(5)
+	cfg := config(t, log)
+	var lines lockedBuffer
+	cfg.Log = slog.New(slog.NewTextHandler(&lines, nil))
+	e := run(t, cfg)
+	e.sent(5)
+	e.kill()
+	for _, want := range []string{"reservations: éé", "failure: éé"} {
+		if !strings.Contains(lines.String(), want) {
+			t.Errorf("not said: %s\n%.2000s", want, lines.String())
+		}
+	}
+	if n := len(lines.String()); n > 4_000 || !utf8.ValidString(lines.String()) {
+		t.Errorf("%d bytes are said", n)
 	}
 }
 

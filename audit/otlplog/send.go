@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -76,9 +77,20 @@ func (s *sender) watch(ctx context.Context, method string, request, reply any, c
 	s.answer = &answer{err: err}
 	if r, ok := reply.(*collector.ExportLogsServiceResponse); ok && err == nil {
 		s.answer.rejected = r.GetPartialSuccess().GetRejectedLogRecords()
-		s.answer.message = r.GetPartialSuccess().GetErrorMessage()
+		s.answer.message = beginning(r.GetPartialSuccess().GetErrorMessage())
 	}
 	return err
+}
+
+// maxSaid is how much is told of what a collector says, in bytes: it may answer
+// each batch with megabytes, which must not fill our own log.
+const maxSaid = 512
+
+func beginning(text string) string {
+	if len(text) <= maxSaid {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSaid], "") + "…"
 }
 
 // send makes one attempt. Without an error the collector has acknowledged the

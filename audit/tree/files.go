@@ -92,9 +92,22 @@ func writeTiles(log *os.Root, tiles []hashes, dirs map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// ReadFile reads a file of at most limit bytes.
+// openRegular opens a file to read it. Somebody else may have made it: to open a
+// named pipe would wait for ever.
+func openRegular(dir *os.Root, name string) (*os.File, error) {
+	info, err := dir.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is no regular file: put back the one that was there", name)
+	}
+	return dir.Open(name)
+}
+
+// ReadFile reads a regular file of at most limit bytes.
 func ReadFile(dir *os.Root, name string, limit int) ([]byte, error) {
-	f, err := dir.Open(name)
+	f, err := openRegular(dir, name)
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func ReadTile(log *os.Root, t Tile) ([]byte, error) {
 
 func readExactly(log *os.Root, t Tile) ([]byte, error) {
 	path := t.Path()
-	f, err := log.Open(path)
+	f, err := openRegular(log, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &TileError{path, fmt.Errorf("the tile is missing: %w", fs.ErrNotExist)}
 	} else if err != nil {

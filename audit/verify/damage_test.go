@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/writ-pdp/writ/audit/segment"
@@ -61,6 +62,35 @@ type found struct {
 	kind        verify.Kind
 	file        string
 	first, last int64 // -1 for none
+}
+
+// rewrite puts other records and their tiles in the place of a log's, and leaves
+// its checkpoint.
+func rewrite(t *testing.T, l *treetest.Log) {
+	forged := treetest.New(t)
+	forged.Append(600, 160)
+	forged.Checkpoint()
+	for _, dir := range []string{"tile", "segments"} {
+		if err := os.RemoveAll(filepath.Join(l.Dir, dir)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(filepath.Join(l.Dir, dir), os.DirFS(filepath.Join(forged.Dir, dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A finding is shown at a terminal, and whoever made a file chose its name.
+func TestFindingString(t *testing.T) {
+	name := "segments/\x1b[2K\rVERIFIED\u202e\x9b\n"
+	f := verify.Finding{Kind: verify.ForeignFile, File: name, Reason: "is no segment"}
+	if want := `foreign_file: "segments/\x1b[2K\rVERIFIED\u202e\x9b\n": is no segment`; f.String() != want {
+		t.Errorf("got  %s\nwant %s", f, want)
+	}
+	f.File = "segments/notes and more"
+	if want := `foreign_file: segments/notes and more: is no segment`; f.String() != want {
+		t.Errorf("got  %s\nwant %s", f, want)
+	}
 }
 
 func TestDamage(t *testing.T) {
@@ -204,24 +234,24 @@ func TestDamage(t *testing.T) {
 			}
 			edit(t, l, "checkpoint", func([]byte) []byte { return signed })
 		}, []found{{verify.ForeignKey, "checkpoint", -1, -1}}},
-		{"a log rewritten with its tiles, but not signed", func(t *testing.T, l *treetest.Log) {
-			signed, err := os.ReadFile(filepath.Join(l.Dir, "checkpoint"))
-			if err != nil {
+		{"a log rewritten with its tiles, but not signed", rewrite, []found{{verify.RootMismatch, "checkpoint", -1, -1}}},
+		{"a log rewritten with its tiles, and something beside it", func(t *testing.T, l *treetest.Log) {
+			rewrite(t, l)
+			edit(t, l, segment0, func(b []byte) []byte { return append([]byte("hello\n"), b...) })
+			if err := os.WriteFile(filepath.Join(l.Dir, "segments", "notes"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			forged := treetest.New(t)
-			forged.Append(600, 160)
-			forged.Checkpoint()
-			for _, dir := range []string{"tile", "segments"} {
-				if err := os.RemoveAll(filepath.Join(l.Dir, dir)); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.CopyFS(filepath.Join(l.Dir, dir), os.DirFS(filepath.Join(forged.Dir, dir))); err != nil {
+		}, []found{
+			{verify.ForeignFile, "segments/notes", -1, -1}, {verify.RecordBroken, segment0, -1, -1}, {verify.RootMismatch, "checkpoint", -1, -1},
+		}},
+		{"named pipes for tiles", func(t *testing.T, l *treetest.Log) {
+			for _, tile := range []string{"tile/0/001", "tile/0/002.p/88"} {
+				remove(t, l, tile)
+				if err := syscall.Mkfifo(filepath.Join(l.Dir, tile), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			edit(t, l, "checkpoint", func([]byte) []byte { return signed })
-		}, []found{{verify.RootMismatch, "checkpoint", -1, -1}}},
+		}, []found{{verify.TileSize, "tile/0/001", -1, -1}, {verify.TileSize, "tile/0/002.p/88", -1, -1}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := copyOf(t, sound)

@@ -15,7 +15,11 @@ package verify
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/writ-pdp/writ/audit/tree"
 )
@@ -77,9 +81,17 @@ func (f Finding) String() string {
 		s += f.Records.String() + ": "
 	}
 	if f.File != "" {
-		s += f.File + ": "
+		s += shown(f.File) + ": "
 	}
 	return s + f.Reason
+}
+
+// shown is a file's name, fit for a terminal: whoever made the file chose it.
+func shown(name string) string {
+	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return name
+	}
+	return strconv.Quote(name)
 }
 
 // Kind is a kind of finding.
@@ -150,10 +162,13 @@ func (f *findings) leftOut() {
 }
 
 // none reports whether there are no findings.
-func (f *findings) none() bool {
+func (f *findings) none() bool { return f.count() == 0 }
+
+// count returns how many findings there are.
+func (f *findings) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.list) == 0 && f.more == 0
+	return len(f.list) + f.more
 }
 
 func (f *findings) put(found Finding) {

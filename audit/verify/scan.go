@@ -155,6 +155,7 @@ type builder struct {
 	start int64 // records that were in the tree before
 	size  int64
 	edge  [8][]byte // as in tree.Tree
+	whole bool      // no record is missing
 }
 
 // add adds the next tile of level 0.
@@ -167,6 +168,7 @@ func (b *builder) add(j *job) error {
 		}
 	}
 	v.keep(j.differ)
+	b.whole = b.whole && j.whole
 	b.size += int64(len(j.ends))
 	if j.tile.Width < tree.Width {
 		b.edge[0] = slices.Clone(j.hashes)

@@ -177,7 +177,7 @@ func (v *verification) list() error {
 // begin returns the tree as it is before the first record that is hashed again:
 // empty, or up to the last full tile before the known checkpoint.
 func (v *verification) begin() (*builder, error) {
-	b := &builder{v: v}
+	b := &builder{v: v, whole: true}
 	if v.From == nil || v.Whole || v.From.Size > v.head.Size {
 		return b, nil
 	}

@@ -86,10 +86,14 @@ func (f keyFlags) keys(dir string) (log note.Verifier, witnesses []*tree.Witness
 
 // checkpoint reads a signed checkpoint from a file; empty: that of the log.
 func checkpoint(dir, file string, log note.Verifier, witnesses []*tree.Witness) ([]byte, tree.Signed, error) {
-	if file == "" {
+	kept := file != ""
+	if !kept {
 		file = filepath.Join(dir, tree.CheckpointFile)
 	}
 	info, err := os.Stat(file)
+	if kept && errors.Is(err, fs.ErrNotExist) {
+		return nil, tree.Signed{}, fmt.Errorf("there is no checkpoint in the place that you name: %w", err)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, tree.Signed{}, fmt.Errorf("there is no checkpoint: a server signs one within a second or two of the first record: %w", err)
 	}

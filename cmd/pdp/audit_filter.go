@@ -43,6 +43,8 @@ type logLine struct {
 	Revoked        *struct {
 		Kind, Issuer, ID, Reason string
 		Lift                     bool
+		IssuedBefore             string `json:"issued_before"`
+		From, Until              string
 	} `json:"revoked"`
 }
 
@@ -78,7 +80,7 @@ func (f filterFlags) filter(dir string) (*filter, error) {
 	out := &filter{filterFlags: f}
 	for _, k := range f.Kind {
 		if !slices.Contains(audit.Kinds[:], audit.Kind(k)) {
-			return nil, usage(fmt.Sprintf("there is no kind %q of record: it is one of %q", k, audit.Kinds))
+			return nil, usage(fmt.Sprintf("there is no kind %q of record: it is one of %s", k, strings.Trim(fmt.Sprint(audit.Kinds), "[]")))
 		}
 	}
 	now := time.Now()
@@ -219,7 +221,13 @@ func (r *logLine) String() string {
 			if v.Lift {
 				verb = "lifted"
 			}
-			line += strings.Join(slices.DeleteFunc([]string{verb, v.Kind, v.Issuer, v.ID}, func(s string) bool { return s == "" }), " ") + "  " + v.Reason
+			line += strings.Join(slices.DeleteFunc([]string{verb, v.Kind, v.Issuer, v.ID}, func(s string) bool { return s == "" }), " ")
+			for _, t := range [][2]string{{"issued before", v.IssuedBefore}, {"from", v.From}, {"until", v.Until}} {
+				if t[1] != "" {
+					line += " " + t[0] + " " + t[1]
+				}
+			}
+			line += "  " + v.Reason
 		}
 	case audit.KindReload, audit.KindStart, audit.KindStop:
 		line += r.Kind + "  " + r.Revision

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -101,6 +102,8 @@ func throughDoors(t *testing.T, b *bundle.Bundle, dir string) {
 
 // doors is a server in the bubble.
 type doors struct {
+	bundle *bundle.Bundle
+	holder *snapshot.Holder
 	mu     sync.Mutex
 	caller *writ.Caller // guarded by mu: whom the host's secret stands for
 	secret string
@@ -115,6 +118,10 @@ func (d *doors) as(c *writ.Caller) {
 		vouching := *c
 		vouching.Vouches = append(slices.Clone(c.Vouches), writ.SourceToken)
 		c = &vouching
+		world := *d.bundle.Snapshot
+		world.Callers = maps.Clone(world.Callers)
+		world.Callers[c.Name] = c
+		d.holder.Store(&world)
 	}
 	d.caller = c
 }
@@ -142,7 +149,7 @@ func openDoors(t *testing.T, b *bundle.Bundle) *doors {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &doors{}
+	d := &doors{bundle: b, holder: holder}
 	s, err := server.New(server.Config{
 		Decider: p, Credentials: credentials, LocalHost: d.now, LocalOperator: func() *writ.Caller { return nil },
 	})

@@ -80,7 +80,7 @@ func verdictText(x *writv1.PolicyExplained) string {
 	switch x.GetVerdict() {
 	case writv1.PolicyVerdict_POLICY_VERDICT_SATISFIED:
 		if r := x.GetPolicy().GetReview(); r > 0 {
-			return fmt.Sprintf("applies, and %d people may lift it", r)
+			return fmt.Sprintf("applies, unless people approve: needs %d", r)
 		}
 		return "applies"
 	case writv1.PolicyVerdict_POLICY_VERDICT_NOT_SATISFIED:

@@ -19,7 +19,7 @@ import (
 
 // forwardFlags say where the log's checkpoints are sent.
 type forwardFlags struct {
-	CheckpointFile []string `help:"Keep the log's newest signed checkpoint in this file, too: on a disk that who keeps the log can't change. May be repeated." type:"path" env:"WRIT_CHECKPOINT_FILE" placeholder:"FILE" group:"Log"`
+	CheckpointFile []string `help:"Keep the log's newest signed checkpoint in this file, too: best on a disk that those who keep the log can't change. The file's directory must be there. May be repeated." type:"path" env:"WRIT_CHECKPOINT_FILE" placeholder:"FILE" group:"Log"`
 	Witness        []string `help:"Send each checkpoint to this witness (C2SP tlog-witness), whose cosignatures are kept in checkpoint.cosigned of the data directory. May be repeated." env:"WRIT_WITNESS" placeholder:"URL=KEY" group:"Log"`
 }
 

@@ -22,7 +22,7 @@ type pushCmd struct {
 	Rollback uint64 `help:"Bring the bundle of an earlier generation back, as a new one. Revocations stay as they are." placeholder:"GEN" group:"Push"`
 	DryRun   bool   `help:"Write nothing, and say what would be done." group:"Push"`
 	Note     string `help:"Why, for those who list generations." placeholder:"TEXT" group:"Push"`
-	Keep     int    `help:"How many generations stay." default:"10" placeholder:"N" group:"Push"`
+	Keep     int    `help:"How many generations stay; 10 unless you say otherwise." default:"10" placeholder:"N" group:"Push"`
 	Again    bool   `help:"Upload every file, also those that etcd has: mends what is damaged there." group:"Push"`
 
 	etcdFlags `embed:""`
@@ -32,10 +32,11 @@ type pushCmd struct {
 
 func (*pushCmd) Help() string {
 	return `Checks the bundle, uploads what etcd lacks of it, and makes it the current
-generation for every server that runs with --etcd, all of it or none. New lines of revocations.yaml
-become part of the revocation log in the same step; lines that were taken out
-stay in force. Run pdp check before: push runs no scenarios. If somebody else
-pushes meanwhile, nothing is put in force: look at theirs, then push again.
+generation for every server that runs with --etcd, all of it or none. New lines
+of revocations.yaml become part of the revocation log in the same step; lines
+that were taken out stay in force. Run pdp check before: push runs no scenarios.
+If somebody else pushes meanwhile, nothing is put in force: look at theirs, then
+push again. docs/etcd.md says how to begin, and what is guaranteed.
 
 Examples:
   pdp push ./bundle --etcd https://etcd-0:2379,https://etcd-1:2379,https://etcd-2:2379
@@ -144,7 +145,7 @@ func (p *pushCmd) print(c *console, out etcd.Pushed) {
 			fmt.Fprintf(c.out, "  %s %s\n", part.sign, name)
 		}
 	}
-	fmt.Fprintf(c.out, "  uploads: %d of %d bytes; revocations added: %d\n", out.Uploaded, out.UploadedBytes, len(out.Revocations))
+	fmt.Fprintf(c.out, "  uploads: %d, together %d bytes; revocations added: %d\n", out.Uploaded, out.UploadedBytes, len(out.Revocations))
 	for _, e := range out.Revocations {
 		verb := "revoked"
 		if e.Lift {

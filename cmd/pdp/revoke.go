@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/metadata"
@@ -49,6 +50,10 @@ KIND and what names it:
   caller NAME                who asks, or redeems
   approval ID, grant JTI     what was agreed, or granted
 
+ISSUER is the token's issuer as issuers.yaml has it, or local where the bundle
+has no such file. SUBJECT is the token's subject, not a Cedar entity. A record
+has both (pdp audit search --json).
+
 Examples:
   pdp revoke principal https://login.acme.example ann --reason "laptop stolen"
   pdp revoke principal https://login.acme.example ann --issued-before now --reason "signed out everywhere"
@@ -58,7 +63,8 @@ Examples:
   pdp revoke --list --in-force
   pdp revoke --watch
 
-What doesn't exist may be revoked: it may come later. Of several entries under
+What doesn't exist may be revoked: it may come later. So a name that is misspelt
+is taken, too, and stops nobody: read the first line of the answer. Of several entries under
 one name each counts; a lift withdraws all of them, and this command says which.`
 }
 
@@ -94,7 +100,7 @@ func parseName(words []string, part bool) (named, error) {
 	}
 	kind := revocation.Kind(words[0])
 	if !slices.Contains(revocation.Kinds[:], kind) {
-		return named{}, usage(fmt.Sprintf("there is no kind %q: see pdp revoke --help", words[0]))
+		return named{}, usage(fmt.Sprintf("there is no kind %q: it is one of %s; see pdp revoke --help", words[0], kindNames()))
 	}
 	if len(words) == 1 && part {
 		return named{kind: words[0]}, nil
@@ -116,7 +122,16 @@ func parseName(words []string, part bool) (named, error) {
 	if len(words) == 3 {
 		return named{words[0], words[1], words[2]}, nil
 	}
-	return named{}, usage("write: pdp revoke " + form + "; two issuers may share a name")
+	return named{}, usage("write: pdp revoke " + form + "; ISSUER is the token's issuer, local in a bundle without issuers.yaml")
+}
+
+// kindNames are the kinds, for people.
+func kindNames() string {
+	var out []string
+	for _, k := range revocation.Kinds {
+		out = append(out, string(k))
+	}
+	return strings.Join(out, ", ")
 }
 
 // timeFlag reads a time, or how long from now; "now" is now.

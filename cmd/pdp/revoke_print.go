@@ -71,8 +71,13 @@ func (r *revoked) print(w io.Writer, asJSON bool) error {
 	} else {
 		fmt.Fprintf(&b, "revoked, as number %d: %s\n", r.Revocation.GetSequence(), nameText(r.Revocation))
 	}
+	inForce := false
 	for _, e := range r.InForce {
+		inForce = inForce || e.GetSequence() == r.Revocation.GetSequence()
 		fmt.Fprintf(&b, "  in force   %s\n", line(e))
+	}
+	if !inForce && !r.Revocation.GetLift() {
+		fmt.Fprintf(&b, "  not now    %s\n", line(r.Revocation))
 	}
 	if len(r.InForce) == 0 {
 		fmt.Fprintf(&b, "  nothing of this name is in force now\n")

@@ -41,7 +41,7 @@ type serveCmd struct {
 	Persist      bool          `help:"Keep the last good bundle in the data directory, and start with it while the one in --bundle is broken." env:"WRIT_PERSIST" group:"Reload"`
 	MaxAge       time.Duration `help:"Start with the kept bundle only if --bundle held it at most this long ago." default:"24h" env:"WRIT_MAX_AGE" group:"Reload"`
 	AllowEmpty   bool          `help:"Take a bundle that has suddenly lost all its policies, servers or entities." env:"WRIT_ALLOW_EMPTY" group:"Reload"`
-	MaxStaleness time.Duration `help:"Deny what could have consequences when --bundle could not be read, or etcd not be heard of, for this long. 0: never; with --etcd: after 10s." default:"0s" env:"WRIT_MAX_STALENESS" group:"Reload"`
+	MaxStaleness time.Duration `help:"Deny calls of tools with effect write (SNAPSHOT_STALE) when --bundle could not be read, or etcd not be heard of, for this long. 0: never; with --etcd: after 10s." default:"0s" env:"WRIT_MAX_STALENESS" group:"Reload"`
 }
 
 func (*serveCmd) Help() string {
@@ -57,7 +57,8 @@ bundle with a fault at the start is an error, unless --persist has kept a good
 one. Run pdp check before you change a bundle: serve runs no scenarios.
 Stop it with an interrupt: calls in flight end first.
 Spans and the log's records go to where OTEL_EXPORTER_OTLP_ENDPOINT says (OTLP
-over gRPC), if it does; OTEL_LOGS_EXPORTER=none keeps the records here.`
+over gRPC), if it does; OTEL_LOGS_EXPORTER=none keeps the records here. No answer
+waits for a collector that is away; a stop may take some seconds longer.`
 }
 
 func (s *serveCmd) Run(c *console) error {

@@ -6,11 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/writ-pdp/writ/bundle"
 	"github.com/writ-pdp/writ/server"
@@ -141,7 +143,7 @@ func TestServeStorm(t *testing.T) {
 					}
 					a, err := client.decide(t.Context(), p)
 					if err != nil {
-						if strings.Contains(err.Error(), "RATE") { // asked too fast
+						if status.Code(err) == codes.ResourceExhausted { // asked too fast
 							time.Sleep(10 * time.Millisecond)
 							continue
 						}

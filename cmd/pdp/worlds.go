@@ -139,7 +139,11 @@ func (w *worlds) changed(s bundle.Status) {
 	switch {
 	case s.Fault != nil:
 		faults := faultsOf(s.Fault)
-		w.log.Error("the newest bundle was refused, and the one before stays in force", revision, "faults", len(faults), "told", texts(faults))
+		message := "the newest bundle was refused, and the one before stays in force"
+		if s.Revision.String() == "" {
+			message = "the bundle was refused, and none is in force"
+		}
+		w.log.Error(message, revision, "faults", len(faults), "told", texts(faults))
 		w.record(s, texts(faults))
 	case s.Accepted > before.Accepted:
 		w.log.Info("a bundle is in force", revision, "warnings", len(s.Warnings))
@@ -216,7 +220,7 @@ func (w *worlds) troubles() []server.Trouble {
 		out = append(out, server.Trouble{Part: "bundle", Since: s.Since, Message: message, Places: places(faults)})
 	}
 	if limit := w.cfg.maxStaleness; limit > 0 && !s.HeardAt.IsZero() && time.Since(s.HeardAt) > limit {
-		out = append(out, server.Trouble{Part: "source", Since: s.HeardAt, Message: fmt.Sprintf("nothing was heard of the bundle's source for more than %v: what could have consequences is denied", limit)})
+		out = append(out, server.Trouble{Part: "source", Since: s.HeardAt.UTC(), Message: fmt.Sprintf("nothing was heard of the bundle's source for more than %v: what could have consequences is denied", limit)})
 	}
 	if w.etcd != nil {
 		out = append(out, w.etcdTroubles()...)

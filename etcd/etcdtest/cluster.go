@@ -71,7 +71,7 @@ func Start(t testing.TB, cfg Config) *Cluster {
 			e.Name, e.Dir, e.InitialCluster = name, m.Dir, strings.Join(initial, ",")
 			e.ListenClientUrls, e.AdvertiseClientUrls = urls(clientAddr), urls(m.Client.Addr())
 			e.ListenPeerUrls, e.AdvertisePeerUrls = urls(peerAddr), urls(m.peers.Addr())
-			e.TickMs, e.ElectionMs = 50, 500
+			e.TickMs, e.ElectionMs = 50, 1000
 			e.UnsafeNoFsync = !cfg.Sync
 			e.QuotaBackendBytes = cfg.Quota
 			e.SocketOpts.ReuseAddress = true

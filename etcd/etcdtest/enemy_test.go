@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/writ-pdp/writ/bundle"
 	"github.com/writ-pdp/writ/etcd/etcdtest"
@@ -57,7 +58,7 @@ func TestNewEnemy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if uint64(len(standing)) < before[at.Generation] || at.Sequence < before[at.Generation] {
+		if standing.n < before[at.Generation] || at.Sequence < before[at.Generation] {
 			t.Errorf("%s shows generation %d without entry %d", text, at.Generation, before[at.Generation])
 		}
 	}
@@ -197,6 +198,7 @@ func TestPushAndRevokeAtOnce(t *testing.T) {
 					return
 				default:
 				}
+				time.Sleep(3 * time.Millisecond) // else entries, not races, take the time
 				e := intent(fmt.Sprintf("%d-%d", i, j/2))
 				e.Lift = j%2 == 1
 				if _, err := r.Append(t.Context(), slicesOf(e)); err != nil {

@@ -129,7 +129,7 @@ func TestManyRevocations(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Config{Members: 1})
 	replicas := startReplicas(t, c, 1)
 	p := newPusher(t, c)
-	const n = 25_000
+	const n = 12_000
 	text := strings.Builder{}
 	for i := range n {
 		fmt.Fprintf(&text, "- {kind: intent, id: i%d}\n", i)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +21,7 @@ const soon = 60 * time.Second
 
 // config is for clients of a cluster; without members, of all of them.
 func config(c *etcdtest.Cluster, members ...*etcdtest.Member) etcd.Config {
-	return etcd.Config{Endpoints: c.Endpoints(members...), Probe: 50 * time.Millisecond, RequestTimeout: 500 * time.Millisecond}
+	return etcd.Config{Endpoints: c.Endpoints(members...), Probe: 50 * time.Millisecond, RequestTimeout: time.Second}
 }
 
 // replica is a server that follows the cluster. It fails the test when a world
@@ -41,12 +40,15 @@ type replica struct {
 	check func(*snapshot.Snapshot) // guarded by mu: is shown each world; may be nil
 }
 
-// worlds are all that any replica has shown, by revision: what was lifted or
-// revoked in each.
+// worlds are all that any replica has shown, by revision: which entries stand in
+// each.
 type worlds struct {
 	mu  sync.Mutex
-	all map[string][]string // guarded by mu: standing entries
+	all map[string]standing // guarded by mu
 }
+
+// standing is how many entries stand, and a sum of which.
+type standing struct{ n, sum uint64 }
 
 func startReplica(t testing.TB, w *worlds, cfg etcd.Config) *replica {
 	t.Helper()
@@ -133,20 +135,20 @@ func (r *replica) look() {
 		r.t.Errorf("a replica went back from %s to %s", r.last, at)
 	}
 	r.last = at
-	var standing []string
+	var now standing
 	for e := range world.Revocations.Entries(0) {
 		if world.Revocations.Stands(&e) {
-			standing = append(standing, fmt.Sprint(e.Sequence, e.Kind, e.ID))
+			now.n, now.sum = now.n+1, now.sum*1_000_003+e.Sequence
 		}
 	}
 	r.worlds.mu.Lock()
-	if before, ok := r.worlds.all[world.Revision]; ok && !slices.Equal(before, standing) {
-		r.t.Errorf("two worlds are called %s: in one these revocations stand: %v, in the other these: %v", world.Revision, before, standing)
+	if before, ok := r.worlds.all[world.Revision]; ok && before != now {
+		r.t.Errorf("two worlds are called %s, but other revocations stand in them: %v, %v", world.Revision, before, now)
 	}
 	if r.worlds.all == nil {
-		r.worlds.all = map[string][]string{}
+		r.worlds.all = map[string]standing{}
 	}
-	r.worlds.all[world.Revision] = standing
+	r.worlds.all[world.Revision] = now
 	r.worlds.mu.Unlock()
 	if r.check != nil {
 		r.check(world)
