@@ -56,15 +56,10 @@ func report(b *testing.B, name string, times []time.Duration) {
 	b.ReportMetric(micros(0.99), name+"-p99-µs")
 }
 
-// bareSyncs measures write and fsync of a record's bytes, one after the other,
-// on the file system of the benchmarks' logs.
-func bareSyncs(b *testing.B, n int) []time.Duration {
+// bareSyncs measures fsync of a record's bytes, one after the other, on the
+// file system of the benchmarks' logs.
+func bareSyncs(b *testing.B, f *os.File, n int) []time.Duration {
 	b.Helper()
-	f, err := os.Create(filepath.Join(b.TempDir(), "bare"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
 	data := make([]byte, 1200)
 	times := make([]time.Duration, 0, n)
 	for range n {
@@ -80,71 +75,127 @@ func bareSyncs(b *testing.B, n int) []time.Duration {
 	return times
 }
 
-// BenchmarkAuditDurable is how long 200 callers wait for their records to be on
-// the disk, beside what a bare fsync takes there, before and after: each as
-// fast as it can, which is bounded by the processors, and with a pause of 20 ms
-// between its records, as callers of a service have.
-func BenchmarkAuditDurable(b *testing.B) {
-	const callers = 200
-	for _, pause := range []time.Duration{0, 20 * time.Millisecond} {
-		b.Run(fmt.Sprintf("pause=%v", pause), func(b *testing.B) {
-			bare := bareSyncs(b, 500)
-			l := openLog(b)
-			r := record()
-			times := make([][]time.Duration, callers)
-			var wg sync.WaitGroup
-			b.ResetTimer()
-			for g := range callers {
-				wg.Go(func() {
-					time.Sleep(pause * time.Duration(g) / callers) // not all at once
-					for range b.N/callers + 1 {
-						began := time.Now()
-						if err := l.Append(b.Context(), r, true); err != nil {
-							b.Error(err)
-							return
-						}
-						times[g] = append(times[g], time.Since(began))
-						time.Sleep(pause)
-					}
-				})
+// quantile sorts times, and returns the one that so much of them are below, in
+// microseconds.
+func quantile(b *testing.B, times []time.Duration, q float64) float64 {
+	b.Helper()
+	if len(times) == 0 {
+		b.Fatal("nothing was measured")
+	}
+	slices.Sort(times)
+	return float64(times[min(len(times)-1, int(q*float64(len(times))))]) / 1e3
+}
+
+// logRounds is how many rounds the ratios of a log are measured in:
+// WRIT_LOG_ROUNDS, 7 unless set.
+func logRounds(b *testing.B) int { return number(b, "WRIT_LOG_ROUNDS", 7) }
+
+// callers of a log that wait for the disk, and the pauses that each makes
+// between its records: none, which is bounded by the processors, and one as
+// callers of a service have.
+const callers = 200
+
+var pauses = []time.Duration{0, 20 * time.Millisecond}
+
+// durables has all callers append durable records until ctx ends, and at least
+// one each. It returns how long each record took.
+func durables(ctx context.Context, b *testing.B, l *audit.Log, pause time.Duration) []time.Duration {
+	r := record()
+	times := make([][]time.Duration, callers)
+	var wg sync.WaitGroup
+	for g := range callers {
+		wg.Go(func() {
+			time.Sleep(pause * time.Duration(g) / callers) // not all at once
+			for first := true; first || ctx.Err() == nil; first = false {
+				began := time.Now()
+				if err := l.Append(context.Background(), r, true); err != nil {
+					b.Error(err)
+					return
+				}
+				times[g] = append(times[g], time.Since(began))
+				time.Sleep(pause)
 			}
-			wg.Wait()
-			b.StopTimer()
-			report(b, "append", slices.Concat(times...))
-			report(b, "bare-fsync", append(bare, bareSyncs(b, 500)...))
+		})
+	}
+	wg.Wait()
+	return slices.Concat(times...)
+}
+
+// BenchmarkAuditDurable is how long 200 callers wait for their records to be on
+// the disk, over what one bare fsync takes there in the same round: the 99th
+// percentile of the callers over that of the fsyncs, and over their median.
+// Run it with -benchtime 1x.
+func BenchmarkAuditDurable(b *testing.B) {
+	for _, pause := range pauses {
+		b.Run(fmt.Sprintf("pause=%v", pause), func(b *testing.B) {
+			l := openLog(b)
+			f, err := os.Create(filepath.Join(b.TempDir(), "bare"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			b.Logf("load average %s", average())
+			var over99, over50, median []float64
+			for range b.N * logRounds(b) {
+				bare := bareSyncs(b, f, 250)
+				ctx, stop := context.WithTimeout(b.Context(), 500*time.Millisecond)
+				times := durables(ctx, b, l, pause)
+				stop()
+				bare = append(bare, bareSyncs(b, f, 250)...)
+				got, bare50, bare99 := quantile(b, times, 0.99), quantile(b, bare, 0.5), quantile(b, bare, 0.99)
+				b.Logf("%d records p50 %.0f µs p99 %.0f µs; bare fsync p50 %.0f µs p99 %.0f µs; p99/p99 %.2f p99/p50 %.2f",
+					len(times), quantile(b, times, 0.5), got, bare50, bare99, got/bare99, got/bare50)
+				over99, over50 = append(over99, got/bare99), append(over50, got/bare50)
+				median = append(median, quantile(b, times, 0.5)/bare50)
+			}
+			spread(b, "p99/fsync-p99", over99)
+			spread(b, "p99/fsync-p50", over50)
+			spread(b, "p50/fsync-p50", median)
+			b.ReportMetric(0, "ns/op")
 		})
 	}
 }
 
 // BenchmarkAuditReadInStorm is how long a record that need not be on the disk
-// holds up its caller, while 200 others keep the disk busy.
+// holds up its caller while 200 others keep the disk busy, over how long it
+// does when there is nobody else. Run it with -benchtime 1x.
 func BenchmarkAuditReadInStorm(b *testing.B) {
-	l := openLog(b)
-	r := record()
-	storm, stop := context.WithCancel(b.Context())
-	var wg sync.WaitGroup
-	for range 200 {
-		wg.Go(func() {
-			for storm.Err() == nil {
-				if err := l.Append(storm, r, true); err != nil && storm.Err() == nil {
-					b.Error(err)
-					return
+	for _, pause := range pauses {
+		b.Run(fmt.Sprintf("pause=%v", pause), func(b *testing.B) {
+			l := openLog(b)
+			r := record()
+			reads := func() []time.Duration {
+				times := make([]time.Duration, 0, 3000)
+				for range cap(times) {
+					began := time.Now()
+					if err := l.Append(b.Context(), r, false); err != nil {
+						b.Fatal(err)
+					}
+					times = append(times, time.Since(began))
+					time.Sleep(100 * time.Microsecond)
 				}
+				return times
 			}
+			b.Logf("load average %s", average())
+			var p50, p99 []float64
+			for range b.N * logRounds(b) {
+				calm := reads()
+				ctx, stop := context.WithCancel(b.Context())
+				var others sync.WaitGroup
+				others.Go(func() { durables(ctx, b, l, pause) })
+				storm := reads()
+				stop()
+				others.Wait()
+				p50 = append(p50, quantile(b, storm, 0.5)/quantile(b, calm, 0.5))
+				p99 = append(p99, quantile(b, storm, 0.99)/quantile(b, calm, 0.99))
+				b.Logf("calm p50 %.1f µs p99 %.1f µs; storm p50 %.1f µs p99 %.1f µs; storm/calm p50 %.2f p99 %.2f",
+					quantile(b, calm, 0.5), quantile(b, calm, 0.99), quantile(b, storm, 0.5), quantile(b, storm, 0.99), p50[len(p50)-1], p99[len(p99)-1])
+			}
+			spread(b, "storm/calm-p50", p50)
+			spread(b, "storm/calm-p99", p99)
+			b.ReportMetric(0, "ns/op")
 		})
 	}
-	times := make([]time.Duration, 0, b.N)
-	for b.Loop() {
-		began := time.Now()
-		if err := l.Append(b.Context(), r, false); err != nil {
-			b.Fatal(err)
-		}
-		times = append(times, time.Since(began))
-		time.Sleep(100 * time.Microsecond)
-	}
-	stop()
-	wg.Wait()
-	report(b, "read", times)
 }
 
 // BenchmarkAuditAppend is what a record costs, with nobody else there and with

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +75,7 @@ func BenchmarkDecideRevocations(b *testing.B) {
 // serving is a `pdp serve` of its own process over a directory.
 type serving struct {
 	dir       string
+	process   int             // its id
 	host, op  context.Context // carry the secrets
 	decisions writv1.DecisionServiceClient
 	operator  writv1.RevocationServiceClient
@@ -95,6 +99,13 @@ func serve(b *testing.B, more map[string]string, before int) *serving {
 		}
 	}
 	fill(b, filepath.Join(work, "data", "revocations"), before)
+	return serveDir(b, work, s.dir)
+}
+
+// serveDir starts the command over the bundle in dir, with its data in work.
+func serveDir(b *testing.B, work, dir string) *serving {
+	b.Helper()
+	s := &serving{dir: dir}
 	pdp := filepath.Join(work, "pdp")
 	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", pdp, "../cmd/pdp").CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
@@ -109,6 +120,7 @@ func serve(b *testing.B, more map[string]string, before int) *serving {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
+	s.process = cmd.Process.Pid
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	var ready struct{ GRPC, Credentials string }
 	if err != nil || json.Unmarshal(line, &ready) != nil {
@@ -136,6 +148,28 @@ func serve(b *testing.B, more map[string]string, before int) *serving {
 	s.host, s.op = as(server.HostFile), as(server.OperatorFile)
 	s.decisions, s.operator = writv1.NewDecisionServiceClient(conn), writv1.NewRevocationServiceClient(conn)
 	return s
+}
+
+// used is the time that processors have spent on the server, as Linux tells it
+// in hundredths of a second; 0 elsewhere.
+func (s *serving) used(b *testing.B) time.Duration {
+	b.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0
+	} else if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), ") ")
+	total := 0
+	for _, text := range strings.Fields(rest)[11:13] { // utime and stime of proc_pid_stat(5)
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		total += n
+	}
+	return time.Duration(total) * 10 * time.Millisecond
 }
 
 // paying is a payment with a token of this id.

@@ -28,19 +28,14 @@ const attempts = 5
 // get reads in a linearizable way.
 func (c *Client) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	for n := 1; ; n++ {
-		got, err := c.getOnce(ctx, key, opts...)
+		once, done := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+		got, err := c.etcd.Get(once, key, opts...)
+		done()
 		if err == nil || !lost(err) || ctx.Err() != nil || n == attempts {
 			return got, err
 		}
 		pause(ctx, leastPause)
 	}
-}
-
-// getOnce is get without another attempt.
-func (c *Client) getOnce(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	defer cancel()
-	return c.etcd.Get(ctx, key, opts...)
 }
 
 // try sends a transaction once. When its error is [lost], nobody knows what

@@ -68,17 +68,30 @@ func (p *PDP) Revoke(ctx context.Context, caller *writ.Caller, entries []revocat
 		}
 		signed[i] = e
 	}
-	if added, err = p.revocations.Append(ctx, signed); err != nil {
+	if err := ctx.Err(); err != nil {
+		return nil, "", fmt.Errorf("pdp: nothing was revoked: %w", err)
+	}
+	// From here on nothing may be lost because somebody no longer listens: what
+	// the log takes is to be recorded.
+	ctx = context.WithoutCancel(ctx)
+	if added, err = p.take(ctx, signed); err != nil {
 		return nil, "", err
 	}
-	// From here on nothing may be lost because somebody no longer listens.
-	ctx = context.WithoutCancel(ctx)
 	revision, late := p.inForce(ctx, added[len(added)-1].Sequence)
 	unrecorded := p.recordRevoked(ctx, caller, added, revision)
 	if late != nil || unrecorded != nil {
 		return nil, "", &UnsettledError{Entries: added, InForce: late == nil, Err: errors.Join(late, unrecorded)}
 	}
 	return added, revision, nil
+}
+
+// taking is how long the revocation log may take to take entries.
+const taking = 5 * time.Second
+
+func (p *PDP) take(ctx context.Context, entries []revocation.Entry) ([]revocation.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, taking)
+	defer cancel()
+	return p.revocations.Append(ctx, entries)
 }
 
 // arrival is how long what is durable may take until it is in force here, and

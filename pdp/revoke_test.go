@@ -178,6 +178,21 @@ func TestRevokeFails(t *testing.T) {
 			t.Errorf("%v, in force %t, %d records", err, inForce(p), len(log.records))
 		}
 	})
+	t.Run("who asks goes while the log takes it", func(t *testing.T) {
+		log := &memory{}
+		p, l := revoking(t, b, log)
+		ctx, cancel := context.WithCancel(t.Context())
+		p2, err := pdp.New(pdp.Config{Snapshots: l.h, Log: log, Revocations: left{l, cancel}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := p2.Revoke(ctx, someone, entry); err != nil || !inForce(p) || len(log.records) != 1 {
+			t.Errorf("%v, in force %t, %d records", err, inForce(p), len(log.records))
+		}
+		if _, _, err := p2.Revoke(ctx, someone, entry); !errors.Is(err, context.Canceled) || len(log.records) != 1 {
+			t.Errorf("of somebody who has gone before: %v, %d records", err, len(log.records))
+		}
+	})
 	t.Run("without a bundle", func(t *testing.T) {
 		log := &memory{}
 		p, l := revoking(t, nil, log)
@@ -188,6 +203,25 @@ func TestRevokeFails(t *testing.T) {
 			t.Error("there is a view without a world")
 		}
 	})
+}
+
+// left takes the entries after its caller's context has ended, as a disk may: it
+// says that it doesn't know, to who asks it to give up then.
+type left struct {
+	*revocations
+	cancel context.CancelFunc
+}
+
+func (l left) Append(ctx context.Context, entries []revocation.Entry) ([]revocation.Entry, error) {
+	l.cancel()
+	added, err := l.revocations.Append(ctx, entries)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		return nil, errors.New("nothing ever ends this")
+	}
+	return added, err
 }
 
 // leaving ends its caller's context once the log has taken the entries.

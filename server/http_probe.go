@@ -11,9 +11,10 @@ import (
 // Trouble is something that people should look after, though the server may
 // still decide.
 type Trouble struct {
-	// Part is what it is about: bundle, source, tokens or log.
+	// Part is what it is about: bundle, source, tokens, log, checkpoints or
+	// export.
 	Part string
-	// Since is when it began.
+	// Since is when it began; zero: it was never otherwise.
 	Since time.Time
 	// Message says in one sentence what it means. It holds no text of a bundle.
 	Message string
@@ -32,7 +33,7 @@ type (
 	}
 	wireTrouble struct {
 		Part    string    `json:"part"`
-		Since   time.Time `json:"since"`
+		Since   time.Time `json:"since,omitzero"`
 		Message string    `json:"message"`
 		Places  []string  `json:"places,omitempty"`
 		More    int       `json:"more_places,omitempty"` // that are not told

@@ -259,8 +259,12 @@ func (s *service) run(ctx context.Context, ready func() error) error {
 	}
 	s.mu.Lock()
 	s.answering = true
-	s.server.SetServing(s.recording)
 	s.mu.Unlock()
+	s.setServing()
+	group.Go(func() error { // etcd may have no bundle yet
+		s.awaitWorld(serving)
+		return nil
+	})
 	err := ready()
 	if err == nil {
 		err = group.Wait()
@@ -285,10 +289,34 @@ func (s *service) logChanged(state audit.State) {
 		s.log.Error("the log takes no writes: what would allow one is answered AUDIT_UNAVAILABLE", "condition", state.Condition, "error", state.Err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.recording = state.Condition.Recording()
+	s.mu.Unlock()
+	s.setServing()
+}
+
+// setServing tells health whether there is something to decide by, and
+// something to record it in.
+func (s *service) setServing() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.answering {
-		s.server.SetServing(s.recording)
+		s.server.SetServing(s.recording && s.worlds.holder.Load() != nil)
+	}
+}
+
+// awaitWorld waits for the first world, which health then knows of.
+func (s *service) awaitWorld(ctx context.Context) {
+	for {
+		changed := s.worlds.holder.Changed()
+		if s.worlds.holder.Load() != nil {
+			s.setServing()
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -357,6 +385,18 @@ func (s *service) troubles() []server.Trouble {
 		}
 		out = append(out, server.Trouble{Part: "tokens", Since: since, Message: fmt.Sprintf(
 			"the keys of an issuer can't be fetched: the server's log says why (issuers: %d)", len(failing))})
+	}
+	if s.forwarded != nil {
+		for _, place := range s.forwarded.Status() {
+			if place.Err != nil {
+				out = append(out, server.Trouble{Part: "checkpoints", Since: place.Since, Message: "checkpoints can't be sent to a second place: the server's log says why"})
+			}
+		}
+	}
+	if s.export != nil {
+		if to := s.export.Status(); to.Err != nil {
+			out = append(out, server.Trouble{Part: "export", Since: to.Since, Message: fmt.Sprintf("the log's records can't be exported: the server's log says why (records waiting: %d)", to.Lag)})
+		}
 	}
 	return out
 }

@@ -220,7 +220,7 @@ func (w *worlds) troubles() []server.Trouble {
 		out = append(out, server.Trouble{Part: "bundle", Since: s.Since, Message: message, Places: places(faults)})
 	}
 	if limit := w.cfg.maxStaleness; limit > 0 && !s.HeardAt.IsZero() && time.Since(s.HeardAt) > limit {
-		out = append(out, server.Trouble{Part: "source", Since: s.HeardAt.UTC(), Message: fmt.Sprintf("nothing was heard of the bundle's source for more than %v: what could have consequences is denied", limit)})
+		out = append(out, server.Trouble{Part: "source", Since: s.HeardAt, Message: fmt.Sprintf("nothing was heard of the bundle's source for more than %v: what could have consequences is denied", limit)})
 	}
 	if w.etcd != nil {
 		out = append(out, w.etcdTroubles()...)
