@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,6 +196,41 @@ func TestDirectoryKeptIsChecked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is kept is what was in force last, or nothing: a later start doesn't go
+// back behind a bundle that was answered from.
+func TestDirectoryKeptIsTheLast(t *testing.T) {
+	hindered := func(state string) string { return filepath.Join(state, ".last-good.tar.new") }
+	second := strings.ReplaceAll(another, "another", "second")
+	for _, persist := range []bool{true, false} {
+		t.Run(fmt.Sprintf("persist %t", persist), func(t *testing.T) {
+			dir, state := write(t, text(t, policies(another))), t.TempDir()
+			cfg := bundle.DirectoryConfig{Dir: dir, State: state, Persist: true}
+			must(t, begin(t, cfg).err)
+			must(t, os.MkdirAll(filepath.Join(hindered(state), "x"), 0o700)) // no file goes in its place
+			put(t, filepath.Join(dir, "policies/a.cedar"), second)
+			cfg.Persist = persist
+			if got := begin(t, cfg); got.err != nil || got.world.Policies.Policy("second") == nil {
+				t.Fatalf("%v, %+v", got.err, got.status)
+			}
+			put(t, filepath.Join(dir, "policies/a.cedar"), broken)
+			cfg.Persist = true
+			if got := begin(t, cfg); got.err == nil || got.world != nil || !strings.Contains(got.err.Error(), "none has been kept") {
+				t.Errorf("%v, %+v", got.err, got.status)
+			}
+		})
+	}
+	// What hindered is not for ever.
+	dir, state := write(t, text(t, policies(another))), t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(hindered(state), "x"), 0o700))
+	f := follow(t, dir, both, func(d *bundle.DirectoryConfig, _ *bundle.FollowerConfig) { d.State, d.Persist = state, true })
+	f.holds("another", true)
+	must(t, os.RemoveAll(hindered(state)))
+	until(t, "the bundle to be kept", func() bool {
+		_, err := os.Stat(filepath.Join(state, "last-good.tar"))
+		return err == nil
+	})
 }
 
 // What is kept goes out of force when the directory is mended.

@@ -100,6 +100,9 @@ func checkpoint(dir, file string, log note.Verifier, witnesses []*tree.Witness) 
 	if err != nil {
 		return nil, tree.Signed{}, err
 	}
+	if !info.Mode().IsRegular() {
+		return nil, tree.Signed{}, fmt.Errorf("%s is no regular file: no checkpoint is read from it", file)
+	}
 	if info.Size() > tree.MaxSigned {
 		return nil, tree.Signed{}, fmt.Errorf("%s has %d bytes: no checkpoint is that long", file, info.Size())
 	}

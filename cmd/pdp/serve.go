@@ -388,9 +388,14 @@ func (s *service) troubles() []server.Trouble {
 	}
 	if s.forwarded != nil {
 		for _, place := range s.forwarded.Status() {
-			if place.Err != nil {
-				out = append(out, server.Trouble{Part: "checkpoints", Since: place.Since, Message: "checkpoints can't be sent to a second place: the server's log says why"})
+			message := "checkpoints can't be sent to a second place: the server's log says why"
+			switch {
+			case place.Err == nil:
+				continue
+			case errors.Is(place.Err, forward.ErrFork), errors.Is(place.Err, forward.ErrSetBack):
+				message = "a second place holds a checkpoint that this log does not continue: the log was set back or rewritten, so look into it before anything else"
 			}
+			out = append(out, server.Trouble{Part: "checkpoints", Since: place.Since, Message: message})
 		}
 	}
 	if s.export != nil {
