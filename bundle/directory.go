@@ -81,7 +81,8 @@ type Directory struct {
 	accepted   string          // the content in force; empty: none yet
 	generation uint64          // its number
 	sizes      map[string]bool // of the accepted files: whether they hold something
-	kept       bool            // what is in force is what the state keeps
+	kept       string          // the content that the state keeps, which is in force; empty: it keeps none, or nobody knows
+	unkept     bool            // it could not be kept, and that has been said
 
 	stamp   [32]byte  // of what was read last
 	stampAt time.Time // when it was first seen
@@ -166,7 +167,8 @@ func (d *Directory) Load(ctx context.Context, f *Follower) error {
 	if why != nil {
 		return &LoadError{err, fmt.Errorf("nor is there a kept bundle to start with: %w", why)}
 	}
-	if why := d.offer(f, kept, contentOf(kept)); why != nil {
+	d.kept = contentOf(kept)
+	if why := d.offer(f, kept, d.kept); why != nil {
 		return &LoadError{err, fmt.Errorf("nor could the kept bundle be loaded: %w", why)}
 	}
 	d.log.Warn("started with the bundle that was kept, because the directory's has faults", "revision", f.Status().Revision.String())

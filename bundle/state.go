@@ -143,6 +143,14 @@ func (s *state) keep(dir string, files []File, content string) error {
 	})
 }
 
+// forget makes sure that no bundle is kept.
+func (s *state) forget() error {
+	if err := os.Remove(filepath.Join(s.dir, keptName)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // kept reads the kept bundle of a directory, and checks it against its digest
 // and its age.
 func (s *state) kept(dir string, maxAge time.Duration) ([]File, error) {

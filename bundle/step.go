@@ -113,10 +113,13 @@ func (d *Directory) unsettled(f *Follower, content string, seen sight, now time.
 // well.
 func (d *Directory) offer(f *Follower, files []File, content string) error {
 	if content == d.accepted {
-		if f.Status().Fault == nil {
-			return nil
+		if f.Status().Fault != nil {
+			if err := f.Offer(d.generation, files); err != nil {
+				return err
+			}
 		}
-		return f.Offer(d.generation, files)
+		d.keep(files, content)
+		return nil
 	}
 	generation, err := d.state.number(content)
 	if err != nil {
@@ -132,19 +135,36 @@ func (d *Directory) offer(f *Follower, files []File, content string) error {
 	for _, file := range files {
 		d.sizes[file.Name] = file.Size() > 0
 	}
-	if d.cfg.Persist && d.dir != "" {
-		err := d.state.keep(d.dir, files, content)
-		if d.kept = err == nil; !d.kept {
-			d.log.Warn("the bundle could not be kept for a later start", "error", err)
+	d.keep(files, content)
+	return nil
+}
+
+// keep keeps what is in force for a later start. Where that fails, or isn't
+// wanted, nothing is kept: whatever was kept before is older than what has been
+// answered from. It is tried again whenever everything is read.
+func (d *Directory) keep(files []File, content string) {
+	if d.dir == "" || d.cfg.Persist && d.kept == content {
+		return
+	}
+	var err error
+	if d.kept = ""; d.cfg.Persist {
+		if err = d.state.keep(d.dir, files, content); err == nil {
+			d.kept = content
 		}
 	}
-	return nil
+	if d.kept == "" {
+		err = errors.Join(err, d.state.forget())
+	}
+	if err != nil && !d.unkept {
+		d.log.Warn("the bundle could not be kept for a later start", "error", err)
+	}
+	d.unkept = err != nil
 }
 
 // heard says that at t the directory was read, and all of it has been offered.
 func (d *Directory) heard(f *Follower, t time.Time) {
 	f.Heard(t)
-	if d.kept && d.agreed {
+	if d.kept != "" && d.agreed {
 		if err := d.state.confirm(t); err != nil {
 			d.log.Warn("the state of the bundle's source could not be written", "error", err)
 		}

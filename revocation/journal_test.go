@@ -178,11 +178,15 @@ func TestJournalOneServerOnly(t *testing.T) {
 // else takes nothing: it would go where nobody looks for it.
 func TestJournalInPlace(t *testing.T) {
 	for name, meddle := range map[string]func(path string) error{
-		"moved":    func(path string) error { return os.Rename(path, path+".old") },
-		"removed":  os.Remove,
-		"cut":      func(path string) error { return os.Truncate(path, 10) },
-		"replaced": func(path string) error { return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600)) },
-		"linked":   func(path string) error { return errors.Join(os.Rename(path, path+".old"), os.Symlink(path+".old", path)) },
+		"moved":   func(path string) error { return os.Rename(path, path+".old") },
+		"removed": os.Remove,
+		"cut":     func(path string) error { return os.Truncate(path, 10) },
+		"replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600))
+		},
+		"linked": func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.Symlink(path+".old", path))
+		},
 		"appended": func(path string) error {
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
