@@ -52,11 +52,22 @@ bench: ## Run the benchmarks
 CPU_FLAGS ?=
 
 .PHONY: bench-cpu
-bench-cpu: ## Measure a decision's CPU time over that of a server that does nothing
+bench-cpu: ## Measure a decision's CPU time over that of a server that does nothing, and of one without a log
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(BUF) build -o "$$dir/api.binpb"; \
 	go build -o "$$dir/cpu" ./benchmarks/cpu; \
 	"$$dir/cpu" --ghz "$$(go tool -modfile=tools/ghz/go.mod -n ghz)" --protoset "$$dir/api.binpb" $(CPU_FLAGS)
+
+# WRIT_STORM_ROUNDS, WRIT_STORM_SECONDS and WRIT_STORM_RATE say how much;
+# GOMAXPROCS says with how many processors.
+.PHONY: bench-storm
+bench-storm: ## Measure decisions while the bundle changes 20 times a second, over calm, and check each answer
+	@go test -run '^$$' -bench '^BenchmarkReloadStorm$$' -benchtime 1x -timeout 30m -v ./benchmarks | grep -v '^==='
+
+# WRIT_LOG_ROUNDS says how many.
+.PHONY: bench-log
+bench-log: ## Measure the log's durable records over a bare fsync, and its others in a storm of durable ones
+	@go test -run '^$$' -bench '^BenchmarkAudit(Durable|ReadInStorm)$$' -benchtime 1x -timeout 30m -v ./benchmarks | grep -v '^==='
 
 .PHONY: check-cpu
 check-cpu: ## Fail if that has become worse by more than a fifth than benchmarks/cpu.json

@@ -35,7 +35,7 @@ type DirectoryConfig struct {
 	// Poll is how often Dir is looked at, events or not; 0: 1 s.
 	Poll time.Duration
 	// Persist keeps the last good bundle in State, for a start while that in
-	// Dir is broken.
+	// Dir is broken. Without it none is kept, and an older one is removed.
 	Persist bool
 	// MaxAge is how long ago Dir may have held the kept bundle last; 0: 24 h.
 	MaxAge time.Duration

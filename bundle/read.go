@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/writ-pdp/writ"
 )
@@ -156,6 +158,10 @@ func (r *reader) dir(name string, depth int) error {
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
+		}
+		if strings.ContainsFunc(e.Name(), unicode.IsControl) || !utf8.ValidString(e.Name()) {
+			// What is said of it further on would go to logs and terminals as it is.
+			return fmt.Errorf("the file name %q: write names in UTF-8 and without control characters", path.Join(name, e.Name()))
 		}
 		if r.entries++; r.entries > MaxFiles*2 {
 			return fmt.Errorf("there are more than %d files and directories: is this the bundle's directory?", MaxFiles*2)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -164,5 +165,21 @@ func TestReadDirLarge(t *testing.T) {
 	}
 	if _, err := bundle.ReadDir(dir); err == nil || !strings.Contains(err.Error(), "more than 10000 files") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A name that would speak to a terminal, or begin a line of a log, is not
+// repeated as it is, whatever else is wrong with the file.
+func TestReadDirNames(t *testing.T) {
+	for _, name := range []string{"a\x1b[31m.cedar", "a\n.cedar", "a\u009b.cedar", "a\xff.cedar"} {
+		dir := write(t, text(t, nil))
+		if err := os.Symlink("nowhere", filepath.Join(dir, "policies", name)); err != nil {
+			t.Logf("%q can't be made here: %v", name, err)
+			continue
+		}
+		_, err := bundle.ReadDir(dir)
+		if err == nil || strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), strconv.Quote("policies/"+name)) {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }

@@ -9,7 +9,8 @@
 //	state/current               the generation that counts: the one pointer
 //	state/revocations/NNN…      what one call added to the log, named by the
 //	                            sequence of its first entry, 20 digits
-//	state/sequence              the sequence of the log's last entry
+//	state/sequence              the sequence of the log's last entry, and whose
+//	                            call added it
 //	generations/NNN…            every generation that is kept
 //	gone/NNN…                   lines that left revocations.yaml with a generation
 //	files/HEX/NNNN              contents by their SHA-256, in pieces of 1 MiB
@@ -33,6 +34,10 @@
 // The source has been heard of at t when a linearizable read that began at t
 // gave a revision, the watch has got as far, and the newest generation has
 // been offered. A member that is cut off from the others can't bring that about.
+//
+// Each generation names the one before, and each addition to the log the one
+// before: what follows in another history of the store, as after a backup was
+// brought back, does not fit onto what a replica has shown.
 //
 // # What is refused
 //

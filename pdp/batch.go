@@ -24,6 +24,11 @@ type Item struct {
 	Unreadable, Field string
 }
 
+// keysWithin is how long the tokens of a batch wait for their issuers' keys, all
+// together: the world that it is decided in gets no older. A token whose key is
+// not there then is invalid.
+const keysWithin = time.Second
+
 // DecideBatch answers proposals in their order, all from one snapshot and at
 // one instant. demand is that of Decide. A bad one denies itself alone. More
 // than MaxBatch, or none, are an error, as is a ctx that ends before everything
@@ -55,7 +60,9 @@ func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item
 		if item.Unreadable != "" {
 			decisions[i] = malformed(s.world, item.Proposal, item.Field, item.Unreadable)
 		} else {
-			items[i].Proposal = p.tokens.Judge(within[i], s.world, as, item.Proposal, s.now)
+			judging, judged := context.WithDeadline(within[i], s.read.Add(keysWithin))
+			items[i].Proposal = p.tokens.Judge(judging, s.world, as, item.Proposal, s.now)
+			judged()
 			decisions[i] = s.decide(as, items[i].Proposal, observer(within[i]))
 		}
 		done := time.Now()

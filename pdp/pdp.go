@@ -87,8 +87,9 @@ func (a Answer) Allowed() bool { return a.decision.Outcome == writ.Allow }
 
 // Decide answers one proposal that caller brings, in a world that is at least
 // as fresh as the revision demand, which is text from an earlier answer; empty:
-// in whichever is current. A denial is an answer; an error means that nothing
-// could be decided, because ctx ended first, and counts as a denial.
+// in whichever is current. What caller may do and vouch for is what that world
+// says of its name. A denial is an answer; an error means that nothing could be
+// decided, because ctx ended first, and counts as a denial.
 func (p *PDP) Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal, demand string) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, fmt.Errorf("pdp: nothing was decided: %w", err)

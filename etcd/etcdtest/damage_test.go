@@ -144,6 +144,12 @@ func TestDamagedFile(t *testing.T) {
 	if r.holder.Load() != nil || !r.holder.HeardAt().IsZero() {
 		t.Error("a damaged bundle is in force, or etcd counts as heard of without it")
 	}
+	for _, kv := range got.Kvs { // put back, and found by itself
+		if _, err := raw.Put(t.Context(), string(kv.Key), string(kv.Value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.await(1, 0)
 	out, err := p.Push(t.Context(), version(1), etcd.PushOptions{Again: true})
 	if err != nil || out.Generation.Number != 2 || out.Uploaded != 4 {
 		t.Fatalf("%+v %v", out, err)

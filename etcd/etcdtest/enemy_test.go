@@ -271,3 +271,44 @@ func TestConcurrentRevocations(t *testing.T) {
 		r.await(1, 3*each*2)
 	}
 }
+
+// The answer to a revocation is lost, though etcd took it: it is asked for
+// again, and recorded once.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Config{Members: 1})
+	way := etcdtest.NewProxy(t, c.Members[0].Client.Addr())
+	cfg := config(c)
+	cfg.Endpoints = []string{way.Addr()}
+	r := startReplica(t, &worlds{}, cfg)
+	newPusher(t, c).push(version(1))
+	r.await(1, 0)
+	raw := c.Raw()
+	for round := range uint64(5) {
+		r.awaitHeard()
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			if added := r.append(intent(fmt.Sprint(round))); added[0].Sequence != round+1 {
+				t.Errorf("entry %d is recorded as %d", round+1, added[0].Sequence)
+			}
+		}()
+		way.Mute(true)
+		eventually(t, func() error {
+			got, err := raw.Get(t.Context(), "/writ/state/sequence")
+			if err == nil && (len(got.Kvs) == 0 || got.Kvs[0].Version <= int64(round)) {
+				err = fmt.Errorf("nothing is recorded")
+				way.Mute(false) // it was closed before it had asked: let it ask again
+				time.Sleep(20 * time.Millisecond)
+				way.Mute(true)
+			}
+			return err
+		})
+		way.Mute(false)
+		<-asked
+	}
+	r.await(1, 5)
+	if at := r.at(); at.Sequence != 5 {
+		t.Errorf("5 revocations are %d entries", at.Sequence)
+	}
+}

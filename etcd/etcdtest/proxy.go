@@ -21,6 +21,7 @@ type Proxy struct {
 	target string                // guarded by mu
 	delay  time.Duration         // guarded by mu: of each piece of traffic
 	open   chan struct{}         // guarded by mu: closed while traffic flows
+	mute   bool                  // guarded by mu: nothing goes to clients
 	refuse bool                  // guarded by mu
 	conns  map[net.Conn]struct{} // guarded by mu
 	closed bool                  // guarded by mu
@@ -74,6 +75,14 @@ func (p *Proxy) Silence(on bool) {
 			close(p.open)
 		}
 	}
+}
+
+// Mute closes connections instead of passing on what the server answers: what
+// clients ask for still reaches it. Or it lets answers pass again.
+func (p *Proxy) Mute(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mute = on
 }
 
 // Refuse closes all connections and every new one; or lets them be made again.
@@ -183,8 +192,11 @@ func (p *Proxy) copy(to, from net.Conn, count *atomic.Int64) {
 	for {
 		n, err := from.Read(buffer)
 		p.mu.Lock()
-		open, delay := p.open, p.delay
+		open, delay, mute := p.open, p.delay, p.mute && count != nil
 		p.mu.Unlock()
+		if mute {
+			return
+		}
 		<-open
 		if delay > 0 {
 			time.Sleep(delay)
