@@ -187,7 +187,7 @@ func TestNothingIsDecidedTooLate(t *testing.T) {
 
 func TestEveryReasonHasItsStatus(t *testing.T) {
 	want := map[server.Reason]codes.Code{
-		"UNAUTHENTICATED": codes.Unauthenticated, "CALLER_UNKNOWN": codes.PermissionDenied, "METHOD_DENIED": codes.PermissionDenied,
+		"UNAUTHENTICATED": codes.Unauthenticated, "CALLER_UNKNOWN": codes.PermissionDenied, "METHOD_DENIED": codes.PermissionDenied, "CALLER_REVOKED": codes.PermissionDenied,
 		"METHOD_UNKNOWN": codes.Unimplemented, "NOT_FOUND": codes.NotFound, "RATE_LIMITED": codes.ResourceExhausted,
 		"TOO_MANY_IN_FLIGHT": codes.ResourceExhausted,
 		"HOST_DENIED":        codes.PermissionDenied, "ORIGIN_DENIED": codes.PermissionDenied, "MESSAGE_TOO_LARGE": codes.ResourceExhausted,

@@ -26,6 +26,7 @@ type Reason string
 const (
 	ReasonUnauthenticated  Reason = "UNAUTHENTICATED"    // no credential, or not one of this start's
 	ReasonCallerUnknown    Reason = "CALLER_UNKNOWN"     // the bundle in force has no such caller
+	ReasonCallerRevoked    Reason = "CALLER_REVOKED"     // the caller is revoked; a proposal is answered with a decision of this code instead
 	ReasonMethodDenied     Reason = "METHOD_DENIED"      // the caller has no right to the method
 	ReasonMethodUnknown    Reason = "METHOD_UNKNOWN"     // there is no such method
 	ReasonNotFound         Reason = "NOT_FOUND"          // health knows no such service
@@ -58,6 +59,7 @@ const (
 var statusCodes = map[Reason]codes.Code{
 	ReasonUnauthenticated:  codes.Unauthenticated,
 	ReasonCallerUnknown:    codes.PermissionDenied,
+	ReasonCallerRevoked:    codes.PermissionDenied,
 	ReasonMethodDenied:     codes.PermissionDenied,
 	ReasonMethodUnknown:    codes.Unimplemented,
 	ReasonNotFound:         codes.NotFound,

@@ -127,6 +127,8 @@ func (s *Server) admit(ctx context.Context, method string) (*writ.Caller, *refus
 		return nil, refuse(ReasonMethodUnknown, "there is no such method here")
 	case !right.allows(caller):
 		return nil, refuse(ReasonMethodDenied, "this caller has no right to the method: use the credential of another role")
+	case !right.judged && s.revoked != nil && s.revoked(caller):
+		return nil, refuse(ReasonCallerRevoked, "this caller is revoked: another operator can lift that, or a line of revocations.yaml")
 	}
 	return caller, nil
 }

@@ -262,3 +262,35 @@ func TestHealthRequestsAreReadStrictly(t *testing.T) {
 	_, err = healthv1.NewHealthClient(h.conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: "nobody"})
 	wantRefusal(t, err, codes.NotFound, server.ReasonNotFound)
 }
+
+// A revoked operator can do nothing, and what a revoked host proposes is denied
+// by the decision, which is recorded.
+func TestRevokedCallers(t *testing.T) {
+	var revoked atomic.Bool
+	d := &decider{}
+	h := open(t, d, func(c *server.Config) { c.Revoked = func(*writ.Caller) bool { return revoked.Load() } })
+	explain := func() error {
+		_, err := writv1.NewDecisionServiceClient(h.conn).Explain(as(t, h.operator), &writv1.ExplainRequest{Proposal: full()})
+		return err
+	}
+	if err := explain(); err != nil {
+		t.Fatal(err)
+	}
+	revoked.Store(true)
+	for name, err := range map[string]error{
+		"Explain": explain(),
+		"Revoke": func() error {
+			_, err := writv1.NewRevocationServiceClient(h.conn).Revoke(as(t, h.operator), &writv1.RevokeRequest{})
+			return err
+		}(),
+		"ListRevocations": func() error {
+			_, err := writv1.NewRevocationServiceClient(h.conn).ListRevocations(as(t, h.operator), &writv1.ListRevocationsRequest{})
+			return err
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) { wantRefusal(t, err, codes.PermissionDenied, server.ReasonCallerRevoked) })
+	}
+	if _, err := h.decide(t, full()); err != nil { // the decider denies it
+		t.Fatal(err)
+	}
+}

@@ -14,15 +14,18 @@ import (
 type right struct {
 	open  bool        // anyone, without a credential
 	roles []writ.Role // otherwise: callers with one of these
-	long  bool        // a stream that lives on: no deadline, ends when the server drains
+	// judged: what a revoked caller brings is judged all the same, and denied by
+	// a decision that is recorded.
+	judged bool
+	long   bool // a stream that lives on: no deadline, ends when the server drains
 }
 
 // rights is the one table of who may call what, by exact full method name. A
 // method that is not in it may be called by nobody, and keeps the server from
 // starting.
 var rights = map[string]right{
-	"/writ.v1.DecisionService/Decide":      {roles: []writ.Role{writ.RoleHost}},
-	"/writ.v1.DecisionService/DecideBatch": {roles: []writ.Role{writ.RoleHost}},
+	"/writ.v1.DecisionService/Decide":      {roles: []writ.Role{writ.RoleHost}, judged: true},
+	"/writ.v1.DecisionService/DecideBatch": {roles: []writ.Role{writ.RoleHost}, judged: true},
 	// An explanation tells of policies and entities: it is an operator's.
 	"/writ.v1.DecisionService/Explain": {roles: []writ.Role{writ.RoleOperator}},
 

@@ -55,6 +55,9 @@ type Config struct {
 	// and approver. They return nil while there is none; nobody is let in
 	// then. Both are required, and must be safe for concurrent use.
 	LocalHost, LocalOperator func() *writ.Caller
+	// Revoked reports whether a caller is revoked now: then it may call nothing
+	// but what is denied by a decision. Nil: nobody is.
+	Revoked func(*writ.Caller) bool
 	// TLS is required for a listener that others than this machine can reach,
 	// and used wherever it is given. It is never below TLS 1.3. Nil: plain
 	// text. Certificates that change are re-read by GetCertificate;
@@ -85,7 +88,8 @@ type Config struct {
 type Server struct {
 	credentials              *Credentials
 	localHost, localOperator func() *writ.Caller
-	secure                   bool // TLS is configured
+	revoked                  func(*writ.Caller) bool // nil: nobody is
+	secure                   bool                    // TLS is configured
 	limits                   Limits
 	stats                    stats.Handler // nil: none
 	log                      *slog.Logger
@@ -126,7 +130,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("server: LocalHost and LocalOperator are required: they say whom the secrets stand for")
 	}
 	s := &Server{
-		credentials: cfg.Credentials, localHost: cfg.LocalHost, localOperator: cfg.LocalOperator,
+		credentials: cfg.Credentials, localHost: cfg.LocalHost, localOperator: cfg.LocalOperator, revoked: cfg.Revoked,
 		secure: cfg.TLS != nil, limits: limits, stats: cfg.StatsHandler, log: cfg.Log,
 		quotas: newQuotas(limits), refusals: &sampler{reasons: make(map[Reason]*sample)},
 		metrics: cfg.Metrics, troubles: cfg.Troubles,

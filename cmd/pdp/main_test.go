@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,9 +33,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("HOME", env.WorkDir)
+			env.Values[runningKey{}] = new(func())
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"stop":     stop,
 			"serve":    serve,
 			"logged":   logged,
 			"waitfile": waitFile,
@@ -82,6 +85,21 @@ func waitFile(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// runningKey finds what ends the server that the script started last.
+type runningKey struct{}
+
+// stop interrupts the server that the script started last, and waits for it.
+func stop(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: stop")
+	}
+	running, _ := ts.Value(runningKey{}).(*func())
+	if *running == nil {
+		ts.Fatalf("no server was started")
+	}
+	(*running)()
+}
+
 // serve starts `pdp serve ARGS…` on free ports, waits until it is ready, and
 // sets ADDR and HTTP to its addresses and CREDENTIALS to its credentials. It is
 // interrupted at the end of the script, and must then end well.
@@ -106,7 +124,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	ts.Check(cmd.Start())
-	ts.Defer(func() {
+	end := sync.OnceFunc(func() {
 		cancel()
 		err := cmd.Wait()
 		out.Close()
@@ -116,6 +134,9 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("serve ended with %v:\n%s", err, data)
 		}
 	})
+	ts.Defer(end)
+	running, _ := ts.Value(runningKey{}).(*func())
+	*running = end
 	for {
 		data, err := os.ReadFile(ready)
 		ts.Check(err)

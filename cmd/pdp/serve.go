@@ -22,6 +22,7 @@ import (
 	"github.com/writ-pdp/writ/audit/otlplog"
 	"github.com/writ-pdp/writ/bundle"
 	"github.com/writ-pdp/writ/pdp"
+	"github.com/writ-pdp/writ/revocation"
 	"github.com/writ-pdp/writ/server"
 	"github.com/writ-pdp/writ/snapshot"
 	"github.com/writ-pdp/writ/telemetry"
@@ -211,6 +212,14 @@ func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
 	if s.server, err = server.New(server.Config{
 		Decider: measured{decider, s.metrics}, Revoker: decider, Audit: told, Metrics: s.metrics.Handler(), Troubles: s.troubles,
 		Credentials: s.credentials, Reflection: cfg.reflection, Log: cfg.log, StatsHandler: s.tracing.StatsHandler(),
+		Revoked: func(c *writ.Caller) bool {
+			world := holder.Load()
+			if world == nil {
+				return false
+			}
+			_, revoked := world.Revocations.Revoked(revocation.Caller, "", c.Name, time.Time{}, time.Now())
+			return revoked
+		},
 		LocalHost:     local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalHost }),
 		LocalOperator: local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalOperator }),
 	}); err != nil {

@@ -73,6 +73,9 @@ func openWorlds(ctx context.Context, cfg sourceConfig, data string, records *aud
 	}); err != nil {
 		return nil, err
 	}
+	if err := checkLost(records, w.directory.Source(), w.journal.View()); err != nil {
+		return nil, err
+	}
 	if w.follower, err = bundle.NewFollower(bundle.FollowerConfig{
 		Holder: w.holder, Source: w.directory.Source(), AllowEmpty: cfg.allowEmpty,
 		Import: importer(w.journal, records, log), Changed: w.changed,
