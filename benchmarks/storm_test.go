@@ -166,6 +166,7 @@ func (p *publication) publish(changed map[string]string) error {
 type storming struct {
 	mu        sync.Mutex // guards the fields below
 	took      []time.Duration
+	late      []time.Duration // by how much calls were made later than meant: what the machine does to who asks
 	revisions map[string]int
 	wrong     []string // answers that are not those of the world that they name
 	failed    []error
@@ -176,9 +177,12 @@ type storming struct {
 func ask(ctx context.Context, s *serving, rate int, message *writv1.Proposal, worlds map[string]*stormWorld) *storming {
 	seen := &storming{revisions: map[string]int{}}
 	var calls sync.WaitGroup
+	var late []time.Duration
 	begun := time.Now()
 	for n := 0; ctx.Err() == nil; n++ {
-		time.Sleep(time.Until(begun.Add(time.Duration(n) * time.Second / time.Duration(rate))))
+		due := begun.Add(time.Duration(n) * time.Second / time.Duration(rate))
+		time.Sleep(time.Until(due))
+		late = append(late, time.Since(due))
 		calls.Go(func() {
 			sent := time.Now()
 			r, err := s.decisions.Decide(s.host, &writv1.DecideRequest{Proposal: message})
@@ -205,6 +209,7 @@ func ask(ctx context.Context, s *serving, rate int, message *writv1.Proposal, wo
 	}
 	calls.Wait()
 	slices.Sort(seen.took)
+	seen.late = slices.Sorted(slices.Values(late))
 	return seen
 }
 
@@ -225,11 +230,15 @@ func (s *storming) check(b *testing.B) {
 // String tells the times that answers took.
 func (s *storming) String() string {
 	micros := func(q float64) int64 { return s.quantile(q).Microseconds() }
-	return fmt.Sprintf("p50 %d µs p99 %d µs most %d µs", micros(0.5), micros(0.99), micros(1))
+	return fmt.Sprintf("p50 %d µs p99 %d µs most %d µs (asked late: p99 %d µs most %d µs)",
+		micros(0.5), micros(0.99), micros(1), at(s.late, 0.99).Microseconds(), at(s.late, 1).Microseconds())
 }
 
-func (s *storming) quantile(q float64) time.Duration {
-	return s.took[min(len(s.took)-1, int(q*float64(len(s.took))))]
+func (s *storming) quantile(q float64) time.Duration { return at(s.took, q) }
+
+// at is the one of sorted times that so much of them are below.
+func at(sorted []time.Duration, q float64) time.Duration {
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
 // BenchmarkReloadStorm is what a storm of changes does to decisions: 20 times a
