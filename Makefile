@@ -83,7 +83,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: e2e
-e2e: ## Run what needs more than Go: the Python lab, tokens of other libraries (pip, npm), and OCSF's schema (pip install ocsf-json-schema==1.2.0)
+e2e: ## Run what needs more than Go: the Python lab, tokens of other libraries, OCSF's schema (they install what they need: pip, npm)
 	@packages=$$(grep -rl --include='*_test.go' '^//go:build e2e' . | xargs -r dirname | sort -u); \
 	if [ -z "$$packages" ]; then echo "no test has the build tag e2e"; exit 1; fi; \
 	echo "== end to end: go test -tags e2e" $$packages; \

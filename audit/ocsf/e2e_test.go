@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,26 +15,34 @@ import (
 	"github.com/writ-pdp/writ/audit/ocsf"
 )
 
-// python runs one of testdata's programs, which read the published schema from
-// a package that somebody else keeps.
-func python(t *testing.T, args ...string) []byte {
+// python makes a runner of testdata's programs, which read the published schema
+// from a package that somebody else keeps, pinned by its digest. Where it can't
+// be had the test says so, and is skipped.
+func python(t *testing.T) func(args ...string) []byte {
 	t.Helper()
-	env := append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-	probe := exec.CommandContext(t.Context(), "python3", "-c", "import ocsf_json_schema")
-	probe.Env = env
-	if err := probe.Run(); err != nil {
-		t.Skip("OCSF'S SCHEMA IS ABSENT: this did not run. It needs Python 3 and `pip install ocsf-json-schema==1.2.0`; the other tests hold events against testdata/api_activity.json.")
+	dir := t.TempDir()
+	program := filepath.Join(dir, "bin", "python")
+	for _, c := range [][]string{
+		{"python3", "-m", "venv", dir},
+		{program, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", "testdata/requirements.txt"},
+	} {
+		if out, err := exec.CommandContext(t.Context(), c[0], c[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("OCSF'S SCHEMA CANNOT BE HAD: this test did not run. %v: %v\n%s", c, err, out)
+		}
 	}
-	cmd := exec.CommandContext(t.Context(), "python3", args...)
-	cmd.Env, cmd.Stderr = env, os.Stderr
-	out, err := cmd.Output()
-	must(t, err)
-	return out
+	return func(args ...string) []byte {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env, cmd.Stderr = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), os.Stderr
+		out, err := cmd.Output()
+		must(t, err)
+		return out
+	}
 }
 
 // TestPublishedFacts: testdata/api_activity.json is what the published schema says.
 func TestPublishedFacts(t *testing.T) {
-	fresh := python(t, "testdata/facts.py", ocsf.Version)
+	fresh := python(t)("testdata/facts.py", ocsf.Version)
 	kept, err := os.ReadFile("testdata/api_activity.json")
 	must(t, err)
 	if !bytes.Equal(fresh, kept) {
@@ -45,6 +54,7 @@ func TestPublishedFacts(t *testing.T) {
 // the class with the profiles that each event names.
 func TestPublishedSchema(t *testing.T) {
 	schemas := map[string]*jsonschema.Schema{}
+	run := python(t)
 	for _, tc := range cases() {
 		event, err := ocsf.Event(lines(t, tc.record)[0])
 		must(t, err)
@@ -57,7 +67,7 @@ func TestPublishedSchema(t *testing.T) {
 		}
 		key := strings.Join(profiles, ",")
 		if schemas[key] == nil {
-			text := python(t, append([]string{"testdata/schema.py", ocsf.Version}, profiles...)...)
+			text := run(append([]string{"testdata/schema.py", ocsf.Version}, profiles...)...)
 			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 			must(t, err)
 			c := jsonschema.NewCompiler()
