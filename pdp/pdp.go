@@ -159,13 +159,14 @@ func unrecorded(d *writ.Decision) writ.Decision {
 // now reads the clock once a call, see instant.
 func (p *PDP) now() time.Time { return p.instant(time.Now()) }
 
-// instant makes of a reading of the clock the instant of a call. It never runs backwards within a process,
-// whatever is done to the machine's clock: once that is put back, now stands
-// still until it has caught up. What expired at the later instant stays
-// expired, and what began has begun: after a clock that was ahead, revocations
-// and memberships whose windows end or begin within the difference are judged
-// as at the later instant, which may be to the wrong side. The machine's clock
-// is trusted; a restart makes now the machine's time again.
+// instant makes of a reading of the clock the instant of a call. It never runs
+// backwards within a process, whatever is done to the machine's clock: once
+// that is put back, now stands still until it has caught up. What expired at the
+// later instant stays expired, and what began has begun: after a clock that was
+// ahead, revocations and memberships whose windows end or begin within the
+// difference are judged as at the later instant, which may be to the wrong
+// side. The machine's clock is trusted; a restart makes now the machine's time
+// again.
 func (p *PDP) instant(reading time.Time) time.Time {
 	t := reading.UnixNano()
 	for {

@@ -88,6 +88,34 @@ func TestDPoP(t *testing.T) {
 	}
 }
 
+// TestBoundToBoth: a token that is bound to a key and to a certificate needs a
+// proof of each.
+func TestBoundToBoth(t *testing.T) {
+	k, mine := newKeyring(t), newKeyring(t)
+	thumbprint, err := token.Thumbprint(mine.p256.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world(&snapshot.Issuer{Name: login, Keys: k.set})
+	bound := sign(t, header("ES256", "p256"), with("cnf", map[string]any{"jkt": thumbprint, "x5t#S256": "thumb"}), k.p256)
+	sum := sha256.Sum256([]byte(bound))
+	proof := sign(t, map[string]any{"typ": "dpop+jwt", "alg": "ES256", "jwk": jose.JSONWebKey{Key: mine.p256.Public()}},
+		map[string]any{"jti": "1", "htm": "POST", "htu": endpoint, "iat": now.Unix(), "ath": b64(sum[:])}, mine.p256)
+	for _, c := range []struct {
+		name, proof, seen string
+		vouched, want     bool
+	}{
+		{"neither", "", "", true, false}, {"the certificate", "", "thumb", true, false}, {"the key", proof, "", true, false},
+		{"both, of a caller that may not vouch", proof, "thumb", false, false}, {"both", proof, "thumb", true, true},
+	} {
+		p := proposal(bound)
+		p.DPoPProof, p.ClientCertificate = []byte(c.proof), c.seen
+		if got := verifier(t).Verify(t.Context(), w, c.vouched, p, now); got.Possessed != c.want || got.Invalid != "" {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
 // TestCertificateBinding: RFC 8705, section 3: the certificate counts as the
 // caller saw it, if the caller may vouch for tokens.
 func TestCertificateBinding(t *testing.T) {

@@ -290,26 +290,30 @@ func (v *Verifier) keep(sum [32]byte, k *known) {
 // possession checks the proof that a token bound to a key came from whoever
 // holds the key. Without a proof the token is merely not possessed.
 func (v *Verifier) possession(t *writ.Token, world *snapshot.Snapshot, vouched bool, p *writ.Proposal, now time.Time) error {
-	if seen := p.ClientCertificate; seen != "" && vouched && t.CertificateThumbprint != "" {
+	// What the token is not bound to needs no proof.
+	key, certificate := t.KeyThumbprint == "", t.CertificateThumbprint == ""
+	if key && certificate && len(p.DPoPProof) == 0 {
+		return nil
+	}
+	if seen := p.ClientCertificate; seen != "" && vouched && !certificate {
 		if subtle.ConstantTimeCompare([]byte(seen), []byte(t.CertificateThumbprint)) != 1 {
 			return errors.New("the token is bound to another certificate")
 		}
-		t.Possessed = true
+		certificate = true
 	}
-	if len(p.DPoPProof) == 0 {
-		return nil
+	if len(p.DPoPProof) > 0 {
+		if key {
+			return errors.New("the token is bound to no key")
+		}
+		server := world.Servers[p.Server.ID]
+		if server == nil {
+			return nil // the control REGISTRATION refuses it
+		}
+		if err := v.proofs.check(p.DPoPProof, p.AccessToken, t.KeyThumbprint, server.Endpoint, now); err != nil {
+			return err
+		}
+		key = true
 	}
-	if t.KeyThumbprint == "" {
-		return errors.New("the token is bound to no key")
-	}
-	server := world.Servers[p.Server.ID]
-	if server == nil {
-		return nil // the control REGISTRATION refuses it
-	}
-	if err := v.proofs.check(p.DPoPProof, p.AccessToken, t.KeyThumbprint, server.Endpoint, now); err != nil {
-		return err
-	}
-	// A token bound to both needs both.
-	t.Possessed = t.CertificateThumbprint == "" || t.Possessed
+	t.Possessed = key && certificate
 	return nil
 }
