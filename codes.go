@@ -42,13 +42,15 @@ const (
 	ControlDataFlow     Control = "DATA_FLOW"
 	ControlPolicy       Control = "POLICY"
 	ControlApproval     Control = "APPROVAL"
+	ControlGrant        Control = "GRANT"
+	ControlEffect       Control = "EFFECT"
 	ControlAudit        Control = "AUDIT"
 )
 
 // Controls lists every control in the order in which they answer.
 var Controls = [...]Control{
 	ControlFreshness, ControlProposal, ControlRegistration, ControlToken, ControlRevocation, ControlArguments,
-	ControlTarget, ControlDataFlow, ControlPolicy, ControlApproval, ControlAudit,
+	ControlTarget, ControlDataFlow, ControlPolicy, ControlApproval, ControlGrant, ControlEffect, ControlAudit,
 }
 
 // Code is the reason of a decision: a fixed upper-case string on the wire, in
@@ -58,7 +60,9 @@ type Code string
 
 // Codes, each owned by one control (see [CodeInfo]).
 const (
-	CodeAllow Code = "ALLOW"
+	CodeAllow          Code = "ALLOW"
+	CodeRedeemed       Code = "REDEEMED"
+	CodeEffectVerified Code = "EFFECT_VERIFIED"
 
 	CodeSnapshotStale       Code = "SNAPSHOT_STALE"
 	CodeRevisionUnavailable Code = "REVISION_UNAVAILABLE"
@@ -107,6 +111,18 @@ const (
 	CodeApprovalExpired  Code = "APPROVAL_EXPIRED"
 	CodeApprovalRevoked  Code = "APPROVAL_REVOKED"
 
+	CodeGrantRequired    Code = "GRANT_REQUIRED"
+	CodeGrantInvalid     Code = "GRANT_INVALID"
+	CodeGrantExpired     Code = "GRANT_EXPIRED"
+	CodeGrantMismatch    Code = "GRANT_MISMATCH"
+	CodeGrantAudience    Code = "GRANT_AUDIENCE"
+	CodeGrantAlreadyUsed Code = "GRANT_ALREADY_USED"
+	CodeGrantRevoked     Code = "GRANT_REVOKED"
+
+	CodeReceiptMismatch     Code = "RECEIPT_MISMATCH"
+	CodeUnknownOutcome      Code = "UNKNOWN_OUTCOME"
+	CodePostconditionFailed Code = "POSTCONDITION_FAILED"
+
 	CodeAuditUnavailable Code = "AUDIT_UNAVAILABLE"
 )
 
@@ -121,6 +137,8 @@ type CodeInfo struct {
 // codes is the one table of Writ's codes, in the order in which they answer.
 var codes = [...]CodeInfo{
 	{CodeAllow, "", Allow, "Every control passed."},
+	{CodeRedeemed, "", Allow, "The grant is spent, and the call may be made once, now."},
+	{CodeEffectVerified, "", Allow, "What was observed is what was authorised."},
 
 	{CodeSnapshotStale, ControlFreshness, Deny, "No bundle is loaded, or its source has been silent for too long to act on what it said."},
 	{CodeRevisionUnavailable, ControlFreshness, Deny, "The revision that the request demands has not arrived here."},
@@ -168,6 +186,18 @@ var codes = [...]CodeInfo{
 	{CodeApproverDenied, ControlApproval, ReviewRequired, "No policy lets this person approve here."},
 	{CodeApprovalExpired, ControlApproval, ReviewRequired, "An approval has expired."},
 	{CodeApprovalRevoked, ControlApproval, ReviewRequired, "An approval is revoked."},
+
+	{CodeGrantRequired, ControlGrant, Deny, "The call needs a grant and came without one."},
+	{CodeGrantInvalid, ControlGrant, Deny, "It is not a grant that this decision point, or one of its replicas, has signed for now."},
+	{CodeGrantExpired, ControlGrant, Deny, "The grant's time is over, or has not come yet."},
+	{CodeGrantMismatch, ControlGrant, Deny, "The grant is for another call."},
+	{CodeGrantAudience, ControlGrant, Deny, "The grant is for another server, or this caller does not redeem for it."},
+	{CodeGrantAlreadyUsed, ControlGrant, Deny, "The grant, or another one for the same proposal, has been redeemed."},
+	{CodeGrantRevoked, ControlGrant, Deny, "What the grant stands on has been withdrawn or has changed since."},
+
+	{CodeReceiptMismatch, ControlEffect, Deny, "The receipt is for another proposal, from another observer, or cannot be read."},
+	{CodeUnknownOutcome, ControlEffect, Deny, "Nobody knows yet whether there was an effect: nothing may be done again but under the same idempotency key."},
+	{CodePostconditionFailed, ControlEffect, Deny, "What was observed is not what was authorised."},
 
 	{CodeAuditUnavailable, ControlAudit, Deny, "The answer could not be recorded, so it is not given."},
 }

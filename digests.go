@@ -64,7 +64,8 @@ func CallDigest(contract canon.Digest, p Principal, tool string, args, extra map
 //	 "intent":      {"id", "purpose", "declared_at"?, "expires_at"?}?,
 //	 "actors":      [{"iss"?, "sub", "claims"?}]?,
 //	 "evidence":    [{"argument", "value"?, "kind", "reference"?, "classification"?,
-//	                  "observed_at"?, "confidence"?, "derived_from"?}]?}
+//	                  "observed_at"?, "confidence"?, "derived_from"?}]?,
+//	 "retries":     "sha256:…"?}
 //
 // Members marked ? are left out where they are empty, zero or nil. Times are
 // RFC 3339 in UTC, with as many digits of the second's fraction as there are.
@@ -73,7 +74,7 @@ func CallDigest(contract canon.Digest, p Principal, tool string, args, extra map
 // [canon.Parse] reads or its confidence is not finite, there is no such object:
 // the result is the zero Digest. Whoever compares digests refuses zero ones
 // first.
-func ProposalDigest(call canon.Digest, requestID string, intent *Intent, actors []Actor, evidence []Evidence) canon.Digest {
+func ProposalDigest(call canon.Digest, requestID string, intent *Intent, actors []Actor, evidence []Evidence, retries canon.Digest) canon.Digest {
 	if call.IsZero() {
 		return canon.Digest{}
 	}
@@ -104,6 +105,11 @@ func ProposalDigest(call canon.Digest, requestID string, intent *Intent, actors 
 	}
 	b = append(b, `,"request_id":`...)
 	b = canon.AppendString(b, requestID)
+	if !retries.IsZero() {
+		b = append(b, `,"retries":"`...)
+		b = retries.AppendText(b)
+		b = append(b, '"')
+	}
 	b = append(b, `,"type":"`+proposalDigestType+`"}`...)
 	return canon.Sum(b)
 }

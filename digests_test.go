@@ -201,7 +201,7 @@ func TestDigestVectors(t *testing.T) {
 			call := mustDigest(p.Call)
 			intent := (*writ.Intent)(p.Intent)
 			check(t, genericProposal(t, call, p.RequestID, intent, actors, evidence), p.Canonical, p.Digest,
-				writ.ProposalDigest(call, p.RequestID, intent, actors, evidence))
+				writ.ProposalDigest(call, p.RequestID, intent, actors, evidence, canon.Digest{}))
 		})
 	}
 }
@@ -244,7 +244,7 @@ func (s *sample) callDigest() canon.Digest {
 }
 
 func (s *sample) proposalDigest() canon.Digest {
-	return writ.ProposalDigest(s.Call, s.RequestID, s.Intent, s.Actors, s.Evidence)
+	return writ.ProposalDigest(s.Call, s.RequestID, s.Intent, s.Actors, s.Evidence, canon.Digest{})
 }
 
 // leftOut lists exported fields that a digest does not cover, each with its
@@ -391,7 +391,7 @@ func TestTimesAreDigestedAsInstants(t *testing.T) {
 	call := canon.Sum([]byte("call"))
 	at := time.Date(2031, 4, 1, 12, 0, 0, 500, time.FixedZone("", 2*3600))
 	local, utc := &writ.Intent{ID: "i", ExpiresAt: at}, &writ.Intent{ID: "i", ExpiresAt: at.UTC()}
-	if writ.ProposalDigest(call, "r", local, nil, nil) != writ.ProposalDigest(call, "r", utc, nil, nil) {
+	if writ.ProposalDigest(call, "r", local, nil, nil, canon.Digest{}) != writ.ProposalDigest(call, "r", utc, nil, nil, canon.Digest{}) {
 		t.Error("one instant in two zones has two digests")
 	}
 }
@@ -401,7 +401,7 @@ func TestNoDigest(t *testing.T) {
 	if d := writ.CallDigest(canon.Digest{}, writ.Principal{Subject: "ann"}, "t", nil, nil); !d.IsZero() {
 		t.Errorf("a call without a contract has the digest %s", d)
 	}
-	if d := writ.ProposalDigest(canon.Digest{}, "r", nil, nil, nil); !d.IsZero() {
+	if d := writ.ProposalDigest(canon.Digest{}, "r", nil, nil, nil, canon.Digest{}); !d.IsZero() {
 		t.Errorf("a proposal without a call has the digest %s", d)
 	}
 	for name, e := range map[string]writ.Evidence{
@@ -410,7 +410,7 @@ func TestNoDigest(t *testing.T) {
 		"NaN":              {Confidence: math.NaN()},
 		"infinity":         {Confidence: math.Inf(-1)},
 	} {
-		if d := writ.ProposalDigest(call, "r", nil, nil, []writ.Evidence{{Argument: "/a"}, e}); !d.IsZero() {
+		if d := writ.ProposalDigest(call, "r", nil, nil, []writ.Evidence{{Argument: "/a"}, e}, canon.Digest{}); !d.IsZero() {
 			t.Errorf("%s has the digest %s", name, d)
 		}
 	}

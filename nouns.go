@@ -155,6 +155,12 @@ type Proposal struct {
 	ExtraParamsJSON []byte
 	Evidence        []Evidence
 	Approvals       []Approval
+	// SignedApprovals are compact JWS, still to be verified; then they are among
+	// Approvals.
+	SignedApprovals []string
+	// Retries is the digest of the proposal that this one tries again, because
+	// nobody knows what came of it; zero: it is no retry.
+	Retries canon.Digest
 }
 
 // Caller is who speaks to the PDP, as its transport credential says.

@@ -38,7 +38,7 @@ func (c *call) checkArguments() failure {
 	p := c.proposal
 	d := &c.decision
 	d.CallDigest = writ.CallDigest(d.ContractDigest, p.Principal, p.Tool, c.arguments, c.extra)
-	d.ProposalDigest = writ.ProposalDigest(d.CallDigest, p.RequestID, p.Intent, c.chain, p.Evidence)
+	d.ProposalDigest = writ.ProposalDigest(d.CallDigest, p.RequestID, p.Intent, c.chain, p.Evidence, p.Retries)
 	return passed
 }
 

@@ -45,6 +45,8 @@ func ProposalFromProto(p *writv1.Proposal) (*writ.Proposal, error) {
 		ExtraParamsJSON:  []byte(p.GetExtraParamsJson()),
 
 		AccessToken: []byte(p.GetAccessToken()), DPoPProof: []byte(p.GetDpopProof()), ClientCertificate: p.GetClientCertificateSha256(),
+
+		SignedApprovals: p.GetApprovals(), Retries: r.digest("retries", p.GetRetries()),
 	}
 	if in := p.GetIntent(); in != nil {
 		out.Intent = &writ.Intent{

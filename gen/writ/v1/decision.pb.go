@@ -17,6 +17,7 @@ package writv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -38,8 +39,11 @@ type DecideRequest struct {
 	// the same source. After a short wait for it the answer is
 	// REVISION_UNAVAILABLE. Empty: any world.
 	AtLeastAsFresh string `protobuf:"bytes,2,opt,name=at_least_as_fresh,json=atLeastAsFresh,proto3" json:"at_least_as_fresh,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Asks for a grant also where the call needs none: a tool that only computes
+	// or reads.
+	Grant         bool `protobuf:"varint,3,opt,name=grant,proto3" json:"grant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DecideRequest) Reset() {
@@ -86,13 +90,27 @@ func (x *DecideRequest) GetAtLeastAsFresh() string {
 	return ""
 }
 
+func (x *DecideRequest) GetGrant() bool {
+	if x != nil {
+		return x.Grant
+	}
+	return false
+}
+
 // DecideResponse is one recorded decision.
 type DecideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names the decision in the log: 26 random characters.
 	DecisionId string `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
 	// What was decided. A client that finds none denies.
-	Decision      *Decision `protobuf:"bytes,2,opt,name=decision,proto3" json:"decision,omitempty"`
+	Decision *Decision `protobuf:"bytes,2,opt,name=decision,proto3" json:"decision,omitempty"`
+	// The authority to make the call, for the server to redeem: with ALLOW, where
+	// the call changes something, its contract asks for a grant, or the request
+	// did. Absent: the server acts without one.
+	Grant *Grant `protobuf:"bytes,3,opt,name=grant,proto3" json:"grant,omitempty"`
+	// Where people are asked: with REVIEW_REQUIRED. Absent then: the review could
+	// not be kept, so propose again later.
+	Review        *ReviewTicket `protobuf:"bytes,4,opt,name=review,proto3" json:"review,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,6 +159,76 @@ func (x *DecideResponse) GetDecision() *Decision {
 	return nil
 }
 
+func (x *DecideResponse) GetGrant() *Grant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+func (x *DecideResponse) GetReview() *ReviewTicket {
+	if x != nil {
+		return x.Review
+	}
+	return nil
+}
+
+// ReviewTicket names the review of a proposal. When people have approved it,
+// propose again: the same proposal, to the byte.
+type ReviewTicket struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The review's id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When it ends.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReviewTicket) Reset() {
+	*x = ReviewTicket{}
+	mi := &file_writ_v1_decision_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReviewTicket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReviewTicket) ProtoMessage() {}
+
+func (x *ReviewTicket) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_v1_decision_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReviewTicket.ProtoReflect.Descriptor instead.
+func (*ReviewTicket) Descriptor() ([]byte, []int) {
+	return file_writ_v1_decision_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ReviewTicket) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReviewTicket) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
 // DecideBatchRequest asks about several proposals at once.
 type DecideBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -150,13 +238,15 @@ type DecideBatchRequest struct {
 	// the same source. After a short wait for it the answer is
 	// REVISION_UNAVAILABLE. Empty: any world.
 	AtLeastAsFresh string `protobuf:"bytes,2,opt,name=at_least_as_fresh,json=atLeastAsFresh,proto3" json:"at_least_as_fresh,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// As in DecideRequest, for each of them.
+	Grant         bool `protobuf:"varint,3,opt,name=grant,proto3" json:"grant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DecideBatchRequest) Reset() {
 	*x = DecideBatchRequest{}
-	mi := &file_writ_v1_decision_proto_msgTypes[2]
+	mi := &file_writ_v1_decision_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -168,7 +258,7 @@ func (x *DecideBatchRequest) String() string {
 func (*DecideBatchRequest) ProtoMessage() {}
 
 func (x *DecideBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_v1_decision_proto_msgTypes[2]
+	mi := &file_writ_v1_decision_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -181,7 +271,7 @@ func (x *DecideBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideBatchRequest.ProtoReflect.Descriptor instead.
 func (*DecideBatchRequest) Descriptor() ([]byte, []int) {
-	return file_writ_v1_decision_proto_rawDescGZIP(), []int{2}
+	return file_writ_v1_decision_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DecideBatchRequest) GetProposals() []*Proposal {
@@ -198,6 +288,13 @@ func (x *DecideBatchRequest) GetAtLeastAsFresh() string {
 	return ""
 }
 
+func (x *DecideBatchRequest) GetGrant() bool {
+	if x != nil {
+		return x.Grant
+	}
+	return false
+}
+
 // DecideBatchResponse holds one answer for each proposal.
 type DecideBatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -210,7 +307,7 @@ type DecideBatchResponse struct {
 
 func (x *DecideBatchResponse) Reset() {
 	*x = DecideBatchResponse{}
-	mi := &file_writ_v1_decision_proto_msgTypes[3]
+	mi := &file_writ_v1_decision_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +319,7 @@ func (x *DecideBatchResponse) String() string {
 func (*DecideBatchResponse) ProtoMessage() {}
 
 func (x *DecideBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_v1_decision_proto_msgTypes[3]
+	mi := &file_writ_v1_decision_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +332,7 @@ func (x *DecideBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideBatchResponse.ProtoReflect.Descriptor instead.
 func (*DecideBatchResponse) Descriptor() ([]byte, []int) {
-	return file_writ_v1_decision_proto_rawDescGZIP(), []int{3}
+	return file_writ_v1_decision_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DecideBatchResponse) GetAnswers() []*DecideResponse {
@@ -249,17 +346,25 @@ var File_writ_v1_decision_proto protoreflect.FileDescriptor
 
 const file_writ_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"\x16writ/v1/decision.proto\x12\awrit.v1\x1a\x19writ/v1/explanation.proto\x1a\x15writ/v1/outcome.proto\x1a\x16writ/v1/proposal.proto\"i\n" +
+	"\x16writ/v1/decision.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19writ/v1/explanation.proto\x1a\x13writ/v1/grant.proto\x1a\x15writ/v1/outcome.proto\x1a\x16writ/v1/proposal.proto\"\x7f\n" +
 	"\rDecideRequest\x12-\n" +
 	"\bproposal\x18\x01 \x01(\v2\x11.writ.v1.ProposalR\bproposal\x12)\n" +
-	"\x11at_least_as_fresh\x18\x02 \x01(\tR\x0eatLeastAsFresh\"`\n" +
+	"\x11at_least_as_fresh\x18\x02 \x01(\tR\x0eatLeastAsFresh\x12\x14\n" +
+	"\x05grant\x18\x03 \x01(\bR\x05grant\"\xb5\x01\n" +
 	"\x0eDecideResponse\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12-\n" +
-	"\bdecision\x18\x02 \x01(\v2\x11.writ.v1.DecisionR\bdecision\"p\n" +
+	"\bdecision\x18\x02 \x01(\v2\x11.writ.v1.DecisionR\bdecision\x12$\n" +
+	"\x05grant\x18\x03 \x01(\v2\x0e.writ.v1.GrantR\x05grant\x12-\n" +
+	"\x06review\x18\x04 \x01(\v2\x15.writ.v1.ReviewTicketR\x06review\"Y\n" +
+	"\fReviewTicket\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x86\x01\n" +
 	"\x12DecideBatchRequest\x12/\n" +
 	"\tproposals\x18\x01 \x03(\v2\x11.writ.v1.ProposalR\tproposals\x12)\n" +
-	"\x11at_least_as_fresh\x18\x02 \x01(\tR\x0eatLeastAsFresh\"H\n" +
+	"\x11at_least_as_fresh\x18\x02 \x01(\tR\x0eatLeastAsFresh\x12\x14\n" +
+	"\x05grant\x18\x03 \x01(\bR\x05grant\"H\n" +
 	"\x13DecideBatchResponse\x121\n" +
 	"\aanswers\x18\x01 \x03(\v2\x17.writ.v1.DecideResponseR\aanswers2\xd4\x01\n" +
 	"\x0fDecisionService\x129\n" +
@@ -279,33 +384,39 @@ func file_writ_v1_decision_proto_rawDescGZIP() []byte {
 	return file_writ_v1_decision_proto_rawDescData
 }
 
-var file_writ_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_writ_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_writ_v1_decision_proto_goTypes = []any{
-	(*DecideRequest)(nil),       // 0: writ.v1.DecideRequest
-	(*DecideResponse)(nil),      // 1: writ.v1.DecideResponse
-	(*DecideBatchRequest)(nil),  // 2: writ.v1.DecideBatchRequest
-	(*DecideBatchResponse)(nil), // 3: writ.v1.DecideBatchResponse
-	(*Proposal)(nil),            // 4: writ.v1.Proposal
-	(*Decision)(nil),            // 5: writ.v1.Decision
-	(*ExplainRequest)(nil),      // 6: writ.v1.ExplainRequest
-	(*ExplainResponse)(nil),     // 7: writ.v1.ExplainResponse
+	(*DecideRequest)(nil),         // 0: writ.v1.DecideRequest
+	(*DecideResponse)(nil),        // 1: writ.v1.DecideResponse
+	(*ReviewTicket)(nil),          // 2: writ.v1.ReviewTicket
+	(*DecideBatchRequest)(nil),    // 3: writ.v1.DecideBatchRequest
+	(*DecideBatchResponse)(nil),   // 4: writ.v1.DecideBatchResponse
+	(*Proposal)(nil),              // 5: writ.v1.Proposal
+	(*Decision)(nil),              // 6: writ.v1.Decision
+	(*Grant)(nil),                 // 7: writ.v1.Grant
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*ExplainRequest)(nil),        // 9: writ.v1.ExplainRequest
+	(*ExplainResponse)(nil),       // 10: writ.v1.ExplainResponse
 }
 var file_writ_v1_decision_proto_depIdxs = []int32{
-	4, // 0: writ.v1.DecideRequest.proposal:type_name -> writ.v1.Proposal
-	5, // 1: writ.v1.DecideResponse.decision:type_name -> writ.v1.Decision
-	4, // 2: writ.v1.DecideBatchRequest.proposals:type_name -> writ.v1.Proposal
-	1, // 3: writ.v1.DecideBatchResponse.answers:type_name -> writ.v1.DecideResponse
-	0, // 4: writ.v1.DecisionService.Decide:input_type -> writ.v1.DecideRequest
-	2, // 5: writ.v1.DecisionService.DecideBatch:input_type -> writ.v1.DecideBatchRequest
-	6, // 6: writ.v1.DecisionService.Explain:input_type -> writ.v1.ExplainRequest
-	1, // 7: writ.v1.DecisionService.Decide:output_type -> writ.v1.DecideResponse
-	3, // 8: writ.v1.DecisionService.DecideBatch:output_type -> writ.v1.DecideBatchResponse
-	7, // 9: writ.v1.DecisionService.Explain:output_type -> writ.v1.ExplainResponse
-	7, // [7:10] is the sub-list for method output_type
-	4, // [4:7] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5,  // 0: writ.v1.DecideRequest.proposal:type_name -> writ.v1.Proposal
+	6,  // 1: writ.v1.DecideResponse.decision:type_name -> writ.v1.Decision
+	7,  // 2: writ.v1.DecideResponse.grant:type_name -> writ.v1.Grant
+	2,  // 3: writ.v1.DecideResponse.review:type_name -> writ.v1.ReviewTicket
+	8,  // 4: writ.v1.ReviewTicket.expires_at:type_name -> google.protobuf.Timestamp
+	5,  // 5: writ.v1.DecideBatchRequest.proposals:type_name -> writ.v1.Proposal
+	1,  // 6: writ.v1.DecideBatchResponse.answers:type_name -> writ.v1.DecideResponse
+	0,  // 7: writ.v1.DecisionService.Decide:input_type -> writ.v1.DecideRequest
+	3,  // 8: writ.v1.DecisionService.DecideBatch:input_type -> writ.v1.DecideBatchRequest
+	9,  // 9: writ.v1.DecisionService.Explain:input_type -> writ.v1.ExplainRequest
+	1,  // 10: writ.v1.DecisionService.Decide:output_type -> writ.v1.DecideResponse
+	4,  // 11: writ.v1.DecisionService.DecideBatch:output_type -> writ.v1.DecideBatchResponse
+	10, // 12: writ.v1.DecisionService.Explain:output_type -> writ.v1.ExplainResponse
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_writ_v1_decision_proto_init() }
@@ -314,6 +425,7 @@ func file_writ_v1_decision_proto_init() {
 		return
 	}
 	file_writ_v1_explanation_proto_init()
+	file_writ_v1_grant_proto_init()
 	file_writ_v1_outcome_proto_init()
 	file_writ_v1_proposal_proto_init()
 	type x struct{}
@@ -322,7 +434,7 @@ func file_writ_v1_decision_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_v1_decision_proto_rawDesc), len(file_writ_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

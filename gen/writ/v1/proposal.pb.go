@@ -73,8 +73,16 @@ type Proposal struct {
 	// connection over which the token came (RFC 8705, section 3.1: base64url
 	// without padding). It counts only from a caller that may vouch for tokens.
 	ClientCertificateSha256 string `protobuf:"bytes,15,opt,name=client_certificate_sha256,json=clientCertificateSha256,proto3" json:"client_certificate_sha256,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// What people have agreed to about exactly this proposal: approvals as Approve
+	// returned them, compact JWS of type writ-approval+jwt, at most 16. Those that
+	// the server itself keeps need not be sent.
+	Approvals []string `protobuf:"bytes,16,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// For a proposal that tries again what another one has tried with unknown
+	// outcome: the digest of the first such proposal, as VerifyEffect returned it.
+	// Its grant then has the same idempotency key. Empty: it is no retry.
+	Retries       string `protobuf:"bytes,17,opt,name=retries,proto3" json:"retries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Proposal) Reset() {
@@ -208,6 +216,20 @@ func (x *Proposal) GetDpopProof() string {
 func (x *Proposal) GetClientCertificateSha256() string {
 	if x != nil {
 		return x.ClientCertificateSha256
+	}
+	return ""
+}
+
+func (x *Proposal) GetApprovals() []string {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *Proposal) GetRetries() string {
+	if x != nil {
+		return x.Retries
 	}
 	return ""
 }
@@ -790,7 +812,7 @@ var File_writ_v1_proposal_proto protoreflect.FileDescriptor
 
 const file_writ_v1_proposal_proto_rawDesc = "" +
 	"\n" +
-	"\x16writ/v1/proposal.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe8\x04\n" +
+	"\x16writ/v1/proposal.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x05\n" +
 	"\bProposal\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -809,7 +831,9 @@ const file_writ_v1_proposal_proto_rawDesc = "" +
 	"\faccess_token\x18\r \x01(\tR\vaccessToken\x12\x1d\n" +
 	"\n" +
 	"dpop_proof\x18\x0e \x01(\tR\tdpopProof\x12:\n" +
-	"\x19client_certificate_sha256\x18\x0f \x01(\tR\x17clientCertificateSha256\"U\n" +
+	"\x19client_certificate_sha256\x18\x0f \x01(\tR\x17clientCertificateSha256\x12\x1c\n" +
+	"\tapprovals\x18\x10 \x03(\tR\tapprovals\x12\x18\n" +
+	"\aretries\x18\x11 \x01(\tR\aretries\"U\n" +
 	"\tPrincipal\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
