@@ -6,6 +6,7 @@ import (
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/canon"
+	"github.com/writ-pdp/writ/effect"
 )
 
 // Ledger remembers what has been redeemed, so that each grant and each
@@ -57,9 +58,9 @@ type Claim struct {
 	// this attempt was held against.
 	Revocations uint64
 
-	Now     time.Time // of the attempt
-	Expires time.Time // of the grant, or of what else lets it be minted again: an entry stays for longer
-	Plan    Plan      // what is to be verified afterwards
+	Now     time.Time   // of the attempt
+	Expires time.Time   // of the grant, or of what else lets it be minted again: an entry stays for longer
+	Plan    effect.Plan // what is to be verified afterwards
 
 	// Retry finds what a retry is held against: the digest of the call, as the
 	// log names it (HMAC).
@@ -77,26 +78,4 @@ type Effect struct {
 	Receipt    canon.Digest // of the receipt: the same one may come again
 	Outcome    writ.Code    // EFFECT_VERIFIED or POSTCONDITION_FAILED
 	Now        time.Time
-}
-
-// Plan is what is to be verified after a redemption.
-type Plan struct {
-	Server, Tool   string // that acted
-	ProposalDigest canon.Digest
-	IdempotencyKey string
-	Observer       string // server id; empty: nothing is to be verified
-	ObserverTool   string
-	Until          time.Time // when it must have been seen
-	Checks         []Expectation
-}
-
-// Expectation is one postcondition with the values of the call filled in.
-// Exactly one of Equals, In and Present is set.
-type Expectation struct {
-	At        string   // JSON Pointer into what the observer sees (RFC 6901)
-	Equals    string   // JSON text; empty: see the others
-	Absent    bool     // with an Equals of the contract whose argument was absent: nothing may stand there
-	In        []string // JSON texts
-	Tolerance string   // decimal text; empty: exactly
-	Present   *bool
 }
