@@ -86,7 +86,7 @@ func (r *Record) appendExtent(b []byte, key *hmacKey, e extent) (_ []byte, resou
 		a.arguments(r.Arguments)
 		a.evidence(r.Evidence)
 	}
-	if r.Kind == KindDecision || r.Kind == KindExplanation {
+	if r.Kind.Answers() {
 		a.text("outcome", r.Outcome.String())
 	}
 	a.text("code", string(r.Code))
@@ -103,6 +103,16 @@ func (r *Record) appendExtent(b []byte, key *hmacKey, e extent) (_ []byte, resou
 	a.text("revision", r.Revision)
 	a.time("heard_at", r.HeardAt)
 	a.stages(&r.Took)
+	a.text("grant", r.Grant)
+	a.text("redemption", r.Redemption)
+	a.text("review", r.Review)
+	a.texts("approvals", r.Approvals)
+	a.text("approver_issuer", r.ApproverIssuer)
+	a.text("approver_subject", r.ApproverSubject)
+	a.text("approver_tenant", r.ApproverTenant)
+	a.text("effect_id", r.EffectID)
+	a.text("observer", r.Observer)
+	a.keyed("retries_digest", r.RetriesDigest)
 	a.revoked(r.Revoked)
 	a.texts("faults", r.Faults)
 	if !e.values {

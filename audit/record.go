@@ -15,6 +15,9 @@ type Kind string
 const (
 	KindDecision    Kind = "decision"    // an answer to a proposal
 	KindExplanation Kind = "explanation" // what such an answer would be and why; no authority to act
+	KindRedemption  Kind = "redemption"  // an answer to who came with a grant
+	KindApproval    Kind = "approval"    // an answer to who approves, or rejects
+	KindEffect      Kind = "effect"      // an answer to who tells an effect
 	KindRevocation  Kind = "revocation"  // something was withdrawn, or given back
 	KindReload      Kind = "reload"      // a bundle was put in force, or (with Faults) refused
 	KindStart       Kind = "start"       // a process started to answer
@@ -22,7 +25,16 @@ const (
 )
 
 // Kinds lists every kind.
-var Kinds = [...]Kind{KindDecision, KindExplanation, KindRevocation, KindReload, KindStart, KindStop}
+var Kinds = [...]Kind{KindDecision, KindExplanation, KindRedemption, KindApproval, KindEffect, KindRevocation, KindReload, KindStart, KindStop}
+
+// Answers reports whether records of this kind tell an outcome and its code.
+func (k Kind) Answers() bool {
+	switch k {
+	case KindDecision, KindExplanation, KindRedemption, KindApproval, KindEffect:
+		return true
+	}
+	return false
+}
 
 // Record is one line of the log: a writ.audit.v1.Record, as JSON. Each field is
 // the member that it names in lower case and underscores (RequestID is
@@ -34,7 +46,7 @@ var Kinds = [...]Kind{KindDecision, KindExplanation, KindRevocation, KindReload,
 type Record struct {
 	Time time.Time // of the event, by the server's clock; required
 	Kind Kind      // required
-	ID   string    // of the decision; required for decisions and explanations
+	ID   string    // of the answer; required for kinds that are one
 
 	TraceID   string   // W3C trace id of the call, as the caller or this process began it: 32 lower-case hexadecimal digits; empty: not traced
 	Caller    string   // name of the caller
@@ -57,8 +69,8 @@ type Record struct {
 	Arguments        []Argument    // the values of loggable arguments
 	Evidence         []EvidenceRef // where arguments were observed
 
-	Outcome     writ.Outcome // written for decisions and explanations only
-	Code        writ.Code    // required for decisions and explanations
+	Outcome     writ.Outcome // written for answers only
+	Code        writ.Code    // required for answers
 	Control     writ.Control
 	Policies    []string // ids of the determining policies
 	Errors      []string // ids of the policies that could not be evaluated
@@ -76,6 +88,17 @@ type Record struct {
 	Revision string    // of the snapshot
 	HeardAt  time.Time // since when the source had not confirmed that world; zero: it had
 	Took     Stages
+
+	Grant      string   // jti: of a decision that minted one, and of who came with it
+	Redemption string   // ID of an earlier record: what an effect is of, and what a redemption repeats
+	Review     string   // id of the review that people are asked in
+	Approvals  []string // jti of those that were signed, or that counted
+	// ApproverIssuer, ApproverSubject and ApproverTenant name who approved or
+	// rejected.
+	ApproverIssuer, ApproverSubject, ApproverTenant string
+	EffectID                                        string // at the observer
+	Observer                                        string // server id
+	RetriesDigest                                   string // of the proposal that is tried again; under the key
 
 	Revoked *Revoked // required for revocations
 	Faults  []string // of a reload: why the bundle was refused, with places
@@ -121,9 +144,9 @@ type Revoked struct {
 // check says what keeps r from being a record, or nil.
 func (r *Record) check() error {
 	switch r.Kind {
-	case KindDecision, KindExplanation:
+	case KindDecision, KindExplanation, KindRedemption, KindApproval, KindEffect:
 		if r.ID == "" || r.Code == "" {
-			return errors.New("audit: a decision's record needs ID and Code")
+			return errors.New("audit: an answer's record needs ID and Code")
 		}
 	case KindRevocation:
 		if r.Revoked == nil {

@@ -59,6 +59,8 @@ func fullRecord() audit.Record {
 			Sequence: 1 << 53, Kind: "tool", Issuer: "https://login.example", ID: "payments/create_payment", Lift: true,
 			IssuedBefore: time.Unix(1, 0), From: time.Unix(2, 1000), Until: time.Unix(3, 0), Reason: "a reason", Author: "ann",
 		},
+		Grant: "GRANTGRANTGRANTGRANTGRANT1", Redemption: "REDEMPTIONREDEMPTIONREDEMPT", Review: "REVIEWREVIEWREVIEWREVIEWRE", Approvals: []string{"A1", "A2"},
+		ApproverIssuer: "https://people.example", ApproverSubject: "dan", ApproverTenant: "acme", EffectID: "pay-1", Observer: "bank", RetriesDigest: "sha256:retried",
 		Faults: []string{"policies/a.cedar:1:2: a fault"},
 	}
 }
@@ -98,8 +100,11 @@ func message(r audit.Record) *auditv1.Record {
 		Explanation: utf8Text(r.Explanation), ContractDigest: utf8Text(r.ContractDigest), CallDigest: keyed(r.CallDigest),
 		ProposalDigest: keyed(r.ProposalDigest), ReviewDigest: keyed(r.ReviewDigest), PolicyDigest: utf8Text(r.PolicyDigest),
 		TokenDigest: keyed(r.TokenDigest), Revision: utf8Text(r.Revision), HeardAt: stamp(r.HeardAt), Faults: utf8Texts(r.Faults), Redacted: r.Redacted,
+		Grant: utf8Text(r.Grant), Redemption: utf8Text(r.Redemption), Review: utf8Text(r.Review), Approvals: utf8Texts(r.Approvals),
+		ApproverIssuer: utf8Text(r.ApproverIssuer), ApproverSubject: utf8Text(r.ApproverSubject), ApproverTenant: utf8Text(r.ApproverTenant),
+		EffectId: utf8Text(r.EffectID), Observer: utf8Text(r.Observer), RetriesDigest: keyed(r.RetriesDigest),
 	}
-	if r.Kind == audit.KindDecision || r.Kind == audit.KindExplanation {
+	if r.Kind.Answers() {
 		m.Outcome = r.Outcome.String()
 	}
 	for stage, took := range map[string]time.Duration{"wait": r.Took.Wait, "decide": r.Took.Decide} {
@@ -303,6 +308,8 @@ func TestRecordsThatAreNone(t *testing.T) {
 		"no time":                 func(r *audit.Record) { r.Time = time.Time{} },
 		"no id":                   func(r *audit.Record) { r.ID = "" },
 		"no code":                 func(r *audit.Record) { r.Code = "" },
+		"no code of an effect":    func(r *audit.Record) { r.Kind, r.Code = audit.KindEffect, "" },
+		"no id of a redemption":   func(r *audit.Record) { r.Kind, r.ID = audit.KindRedemption, "" },
 		"no code to explain":      func(r *audit.Record) { r.Kind, r.Code = audit.KindExplanation, "" },
 		"a revocation of nothing": func(r *audit.Record) { r.Kind, r.Revoked = audit.KindRevocation, nil },
 	} {
@@ -312,7 +319,7 @@ func TestRecordsThatAreNone(t *testing.T) {
 			t.Errorf("%s: was accepted", name)
 		}
 	}
-	for _, kind := range []audit.Kind{audit.KindDecision, audit.KindExplanation, audit.KindRevocation, audit.KindReload, audit.KindStart, audit.KindStop} {
+	for _, kind := range audit.Kinds {
 		r := fullRecord()
 		r.Kind = kind
 		if err := audit.Check(&r); err != nil {

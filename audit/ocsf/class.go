@@ -88,5 +88,7 @@ var refusals = map[writ.Control]refusal{
 	writ.ControlDataFlow:     {medium, dispositionUnauthorized},
 	writ.ControlPolicy:       {low, dispositionUnauthorized},
 	writ.ControlApproval:     {medium, dispositionUnauthorized},
+	writ.ControlGrant:        {medium, dispositionUnauthorized},
+	writ.ControlEffect:       {medium, dispositionRejected},
 	writ.ControlAudit:        {medium, dispositionBlocked},
 }

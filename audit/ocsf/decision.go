@@ -15,6 +15,46 @@ func (e *event) decision(r *record) error {
 		return err
 	}
 	e.activity(activity, name)
+	if err := e.control(r); err != nil {
+		return err
+	}
+	e.Message = answer(r)
+	e.asker(r)
+	e.authorizations(r)
+	e.call(r)
+	e.about(r, roleTarget)
+	r.placed("outcome", "code", "explanation", "server", "tool")
+	return nil
+}
+
+// answered fills in what was answered to who came with a grant, an approval or
+// an effect: events of Writ's own API, so that who counts calls to a server
+// counts each once, as it was decided.
+func (e *event) answered(r *record, operation, what string) error {
+	if _, _, err := activityOf(writ.Effect(r.Effect)); err != nil {
+		return err
+	}
+	e.ours(operation)
+	if err := e.control(r); err != nil {
+		return err
+	}
+	e.Message = what + ": " + answer(r)
+	e.asker(r)
+	e.API.Response = &response{Message: r.Explanation}
+	if r.Outcome != writ.Allow.String() {
+		e.API.Response = &response{Error: r.Code, ErrorMessage: r.Explanation}
+	}
+	if r.RequestId != "" {
+		e.API.Request = &request{UID: r.RequestId}
+		r.placed("request_id")
+	}
+	e.about(r, roleTarget)
+	r.placed("outcome", "code", "explanation")
+	return nil
+}
+
+// control fills in what the answer says of whoever asked: allowed or not.
+func (e *event) control(r *record) error {
 	e.Metadata.Profiles = append([]string{profileControl}, e.Metadata.Profiles...)
 	switch r.Outcome {
 	case writ.Allow.String():
@@ -41,12 +81,6 @@ func (e *event) decision(r *record) error {
 		return fmt.Errorf("unknown outcome %q", r.Outcome)
 	}
 	e.StatusCode, e.StatusDetail = r.Code, r.Explanation
-	e.Message = answer(r)
-	e.asker(r)
-	e.authorizations(r)
-	e.call(r)
-	e.about(r, roleTarget)
-	r.placed("outcome", "code", "explanation", "server", "tool")
 	return nil
 }
 

@@ -41,6 +41,12 @@ func Event(record []byte) ([]byte, error) {
 		err = e.decision(r)
 	case audit.KindExplanation:
 		err = e.explanation(r)
+	case audit.KindRedemption:
+		err = e.answered(r, "Redeem", "Redeemed")
+	case audit.KindApproval:
+		err = e.answered(r, "Approve", "Approval")
+	case audit.KindEffect:
+		err = e.answered(r, "VerifyEffect", "Effect")
 	case audit.KindRevocation:
 		e.revocation(r)
 	case audit.KindReload:

@@ -56,9 +56,9 @@ func (r *record) check() error {
 		return errors.New("it has no time")
 	}
 	switch audit.Kind(r.Kind) {
-	case audit.KindDecision, audit.KindExplanation:
+	case audit.KindDecision, audit.KindExplanation, audit.KindRedemption, audit.KindApproval, audit.KindEffect:
 		if r.Id == "" || r.Code == "" {
-			return errors.New("it is a decision without id or code")
+			return errors.New("it is an answer without id or code")
 		}
 	case audit.KindRevocation:
 		if r.Revoked == nil {

@@ -90,7 +90,7 @@ func emit(to log.Logger, name string, index uint64, leaf []byte) {
 // refused reports whether the record tells of something that was not allowed.
 func (s *said) refused() bool {
 	switch s.Kind {
-	case "decision", "explanation":
+	case "decision", "explanation", "redemption", "approval", "effect":
 		return s.Outcome != "ALLOW" && s.Outcome != "REVIEW_REQUIRED"
 	case "":
 		return true

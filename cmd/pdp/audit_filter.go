@@ -194,13 +194,15 @@ func (f *filter) tool(r *logLine) bool {
 func (r *logLine) String() string {
 	line := fmt.Sprintf("%d  %s  ", r.Index, r.Time.UTC().Format("2006-01-02T15:04:05.000Z"))
 	switch audit.Kind(r.Kind) {
-	case audit.KindDecision, audit.KindExplanation:
+	case audit.KindDecision, audit.KindExplanation, audit.KindRedemption, audit.KindApproval, audit.KindEffect:
 		line += r.Outcome
 		if r.Code != r.Outcome {
 			line += " " + r.Code
 		}
 		if r.Kind == string(audit.KindExplanation) {
 			line += " (explained)"
+		} else if r.Kind != string(audit.KindDecision) {
+			line += " (" + r.Kind + ")"
 		}
 		line += fmt.Sprintf("  %s/%s", r.Server, r.Tool)
 		if who := r.Principal; who != "" {

@@ -37,9 +37,10 @@ type Record struct {
 	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	// When it happened, by the server's clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	// What happened: decision, explanation, revocation, reload, start or stop.
+	// What happened: decision, explanation, redemption, approval, effect,
+	// revocation, reload, start or stop.
 	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Names the decision: 26 random characters.
+	// Names the answer: 26 random characters.
 	Id string `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
 	// The W3C trace id of the call: 32 lower-case hexadecimal digits.
 	TraceId string `protobuf:"bytes,6,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
@@ -113,7 +114,29 @@ type Record struct {
 	Redacted bool `protobuf:"varint,38,opt,name=redacted,proto3" json:"redacted,omitempty"`
 	// What the tool does to the world, as its contract declares: pure, read or
 	// write; empty where the call did not come as far as its contract.
-	Effect        string `protobuf:"bytes,39,opt,name=effect,proto3" json:"effect,omitempty"`
+	Effect string `protobuf:"bytes,39,opt,name=effect,proto3" json:"effect,omitempty"`
+	// The grant that was minted, or redeemed: its jti.
+	Grant string `protobuf:"bytes,40,opt,name=grant,proto3" json:"grant,omitempty"`
+	// What was redeemed before: of an effect, and of a repeated redemption; the id
+	// of that record.
+	Redemption string `protobuf:"bytes,41,opt,name=redemption,proto3" json:"redemption,omitempty"`
+	// The review that people were asked in.
+	Review string `protobuf:"bytes,42,opt,name=review,proto3" json:"review,omitempty"`
+	// The approvals that were signed, or counted: their jti.
+	Approvals []string `protobuf:"bytes,43,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// Who approved, or rejected: the issuer, the subject, the tenant.
+	ApproverIssuer string `protobuf:"bytes,44,opt,name=approver_issuer,json=approverIssuer,proto3" json:"approver_issuer,omitempty"`
+	// See approver_issuer.
+	ApproverSubject string `protobuf:"bytes,45,opt,name=approver_subject,json=approverSubject,proto3" json:"approver_subject,omitempty"`
+	// See approver_issuer.
+	ApproverTenant string `protobuf:"bytes,46,opt,name=approver_tenant,json=approverTenant,proto3" json:"approver_tenant,omitempty"`
+	// The effect's name at the observer.
+	EffectId string `protobuf:"bytes,47,opt,name=effect_id,json=effectId,proto3" json:"effect_id,omitempty"`
+	// Who observed it: a server's id.
+	Observer string `protobuf:"bytes,48,opt,name=observer,proto3" json:"observer,omitempty"`
+	// The digest of the proposal that is tried again, under the key, like
+	// call_digest.
+	RetriesDigest string `protobuf:"bytes,49,opt,name=retries_digest,json=retriesDigest,proto3" json:"retries_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -421,6 +444,76 @@ func (x *Record) GetEffect() string {
 	return ""
 }
 
+func (x *Record) GetGrant() string {
+	if x != nil {
+		return x.Grant
+	}
+	return ""
+}
+
+func (x *Record) GetRedemption() string {
+	if x != nil {
+		return x.Redemption
+	}
+	return ""
+}
+
+func (x *Record) GetReview() string {
+	if x != nil {
+		return x.Review
+	}
+	return ""
+}
+
+func (x *Record) GetApprovals() []string {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *Record) GetApproverIssuer() string {
+	if x != nil {
+		return x.ApproverIssuer
+	}
+	return ""
+}
+
+func (x *Record) GetApproverSubject() string {
+	if x != nil {
+		return x.ApproverSubject
+	}
+	return ""
+}
+
+func (x *Record) GetApproverTenant() string {
+	if x != nil {
+		return x.ApproverTenant
+	}
+	return ""
+}
+
+func (x *Record) GetEffectId() string {
+	if x != nil {
+		return x.EffectId
+	}
+	return ""
+}
+
+func (x *Record) GetObserver() string {
+	if x != nil {
+		return x.Observer
+	}
+	return ""
+}
+
+func (x *Record) GetRetriesDigest() string {
+	if x != nil {
+		return x.RetriesDigest
+	}
+	return ""
+}
+
 // EvidenceRef names a source of one argument's value.
 type EvidenceRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -616,8 +709,7 @@ var File_writ_audit_v1_record_proto protoreflect.FileDescriptor
 
 const file_writ_audit_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"\x1awrit/audit/v1/record.proto\x12\rwrit.audit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\n" +
-	"\n" +
+	"\x1awrit/audit/v1/record.proto\x12\rwrit.audit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\r\n" +
 	"\x06Record\x12\f\n" +
 	"\x01v\x18\x01 \x01(\rR\x01v\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12.\n" +
@@ -660,7 +752,19 @@ const file_writ_audit_v1_record_proto_rawDesc = "" +
 	"\arevoked\x18$ \x01(\v2\x16.writ.audit.v1.RevokedR\arevoked\x12\x16\n" +
 	"\x06faults\x18% \x03(\tR\x06faults\x12\x1a\n" +
 	"\bredacted\x18& \x01(\bR\bredacted\x12\x16\n" +
-	"\x06effect\x18' \x01(\tR\x06effect\x1a<\n" +
+	"\x06effect\x18' \x01(\tR\x06effect\x12\x14\n" +
+	"\x05grant\x18( \x01(\tR\x05grant\x12\x1e\n" +
+	"\n" +
+	"redemption\x18) \x01(\tR\n" +
+	"redemption\x12\x16\n" +
+	"\x06review\x18* \x01(\tR\x06review\x12\x1c\n" +
+	"\tapprovals\x18+ \x03(\tR\tapprovals\x12'\n" +
+	"\x0fapprover_issuer\x18, \x01(\tR\x0eapproverIssuer\x12)\n" +
+	"\x10approver_subject\x18- \x01(\tR\x0fapproverSubject\x12'\n" +
+	"\x0fapprover_tenant\x18. \x01(\tR\x0eapproverTenant\x12\x1b\n" +
+	"\teffect_id\x18/ \x01(\tR\beffectId\x12\x1a\n" +
+	"\bobserver\x180 \x01(\tR\bobserver\x12%\n" +
+	"\x0eretries_digest\x181 \x01(\tR\rretriesDigest\x1a<\n" +
 	"\x0eArgumentsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
