@@ -38,6 +38,16 @@ func (w Window) Contains(now time.Time) bool {
 // IsZero reports whether the window has no bound.
 func (w Window) IsZero() bool { return w.From.IsZero() && w.Until.IsZero() }
 
+// appendBounds appends the bounds that w has.
+func (w Window) appendBounds(to []time.Time) []time.Time {
+	for _, t := range [...]time.Time{w.From, w.Until} {
+		if !t.IsZero() {
+			to = append(to, t)
+		}
+	}
+	return to
+}
+
 // Parent is one membership: the entity that names it is in UID, while Window
 // is valid.
 type Parent struct {

@@ -3,6 +3,7 @@ package entities
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/cedar-policy/cedar-go/types"
 )
@@ -20,7 +21,8 @@ type part struct {
 	flags []uint8              // by list
 	sets  []types.EntityUIDSet // by list: everything that its entities are members of; empty where that is timed
 
-	windows bool // some entity has a window of its own
+	windows  bool        // some entity has a window of its own
+	instants []time.Time // bounds of all windows, of entities and of memberships, sorted
 }
 
 // Flags of a list.
@@ -48,7 +50,10 @@ func newPart(held []Held, number func(types.EntityUID) int32) *part {
 	var key []byte
 	for i := range held {
 		parents := held[i].Parents
-		p.windows = p.windows || !held[i].Window.IsZero()
+		if w := held[i].Window; !w.IsZero() {
+			p.windows = true
+			p.instants = w.appendBounds(p.instants)
+		}
 		if len(parents) == 0 {
 			continue
 		}
@@ -63,6 +68,7 @@ func newPart(held []Held, number func(types.EntityUID) int32) *part {
 			direct = append(direct, number(parent.UID))
 			if !parent.Window.IsZero() {
 				flags = windowed
+				p.instants = parent.Window.appendBounds(p.instants)
 			}
 		}
 		slices.Sort(direct)
@@ -79,6 +85,8 @@ func newPart(held []Held, number func(types.EntityUID) int32) *part {
 		p.list[i] = l
 		shared[same] = l
 	}
+	slices.SortFunc(p.instants, time.Time.Compare)
+	p.instants = slices.Clip(slices.CompactFunc(p.instants, time.Time.Equal))
 	p.up, p.begin, p.flags = slices.Clip(p.up), slices.Clip(p.begin), slices.Clip(p.flags)
 	p.sets = make([]types.EntityUIDSet, len(p.flags))
 	return p

@@ -53,6 +53,29 @@ func (s *Store) Get(uid types.EntityUID, now time.Time) (entity types.Entity, ok
 	return entity, true
 }
 
+// Changes reports whether anything begins or ends after one instant and not
+// after another: whether Get may answer otherwise at to than at from.
+func (s *Store) Changes(from, to time.Time) bool {
+	if s == nil {
+		return false
+	}
+	for _, p := range s.parts {
+		if p == nil || len(p.instants) == 0 {
+			continue
+		}
+		next, _ := slices.BinarySearchFunc(p.instants, from, func(t, from time.Time) int {
+			if t.After(from) {
+				return 1
+			}
+			return -1
+		})
+		if next < len(p.instants) && !p.instants[next].After(to) {
+			return true
+		}
+	}
+	return false
+}
+
 // closureAt walks up from an entity along what is valid at now.
 func (s *Store) closureAt(h *Held, now time.Time) types.EntityUIDSet {
 	seen := map[types.EntityUID]struct{}{}

@@ -502,3 +502,42 @@ func TestNewRefusesEnormousClosures(t *testing.T) {
 		t.Errorf("%v", faults)
 	}
 }
+
+// TestChanges: each bound of a window, of an entity or of a membership, is an
+// instant at which something changes; nothing else is.
+func TestChanges(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 3, 1, 12, 0, s, 0, time.UTC) }
+	uid := func(id string) types.EntityUID { return types.NewEntityUID("User", types.String(id)) }
+	group := types.NewEntityUID("Group", "g")
+	store, faults := entities.Join([][]entities.Held{
+		{{UID: uid("plain"), File: "a.json"}},
+		{
+			{UID: uid("windowed"), File: "b.json", Window: entities.Window{From: at(10), Until: at(20)}},
+			{UID: uid("member"), File: "b.json", Parents: []entities.Parent{{UID: group, Window: entities.Window{Until: at(30)}}}},
+		},
+	}, nil)
+	if store == nil {
+		t.Fatal(faults)
+	}
+	none, _ := entities.Join([][]entities.Held{{{UID: uid("plain"), File: "a.json"}}}, nil)
+	for _, c := range []struct {
+		name     string
+		store    *entities.Store
+		from, to int
+		want     bool
+	}{
+		{"before all", store, 0, 9, false},
+		{"it begins", store, 9, 10, true},
+		{"it has begun", store, 10, 19, false},
+		{"it ends", store, 19, 20, true},
+		{"a membership ends", store, 20, 30, true},
+		{"after all", store, 30, 60, false},
+		{"over all", store, 0, 60, true},
+		{"no windows", none, 0, 60, false},
+		{"no store", nil, 0, 60, false},
+	} {
+		if got := c.store.Changes(at(c.from), at(c.to)); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}

@@ -50,6 +50,7 @@ func New(entries []Entry) (*View, error) {
 	}
 	v := &View{log: newChunks(log), sequence: sequence}
 	v.index()
+	v.date(0)
 	return v, nil
 }
 

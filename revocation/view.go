@@ -2,6 +2,7 @@ package revocation
 
 import (
 	"iter"
+	"slices"
 	"sort"
 	"time"
 )
@@ -13,6 +14,7 @@ type View struct {
 	log      chunks
 	sequence uint64
 	names    names
+	dated    []int32 // indices of the entries that begin at an instant of their own
 }
 
 // name is what a revocation is looked up by. issuer is empty for kinds that
@@ -116,7 +118,8 @@ func (v *View) With(entries []Entry) (*View, error) {
 	if len(more) == 0 {
 		return v, nil
 	}
-	out := &View{log: v.log.with(more), sequence: sequence, names: v.names}
+	out := &View{log: v.log.with(more), sequence: sequence, names: v.names, dated: v.dated}
+	out.date(v.log.n)
 	if len(more) > max(bulk, v.log.n/bulk) {
 		out.index()
 		return out, nil
@@ -138,6 +141,28 @@ func (v *View) With(entries []Entry) (*View, error) {
 	}
 	out.names = e.names
 	return out, nil
+}
+
+// date notes which of the entries from an index on begin at an instant.
+func (v *View) date(first int) {
+	v.dated = slices.Clip(v.dated) // other views share it
+	for i := first; i < v.log.n; i++ {
+		if e := v.log.at(int32(i)); !e.From.IsZero() && !e.Lift {
+			v.dated = append(v.dated, int32(i))
+		}
+	}
+}
+
+// Begins reports whether an entry of the log begins to revoke after one instant
+// and not after another. It costs as much as there are entries with a From.
+func (v *View) Begins(from, to time.Time) bool {
+	if v == nil {
+		return false
+	}
+	return slices.ContainsFunc(v.dated, func(i int32) bool {
+		e := v.log.at(i)
+		return e.From.After(from) && !e.From.After(to) && v.Stands(e)
+	})
 }
 
 // bulk is from how many entries on the whole log is indexed anew: many entries

@@ -322,3 +322,47 @@ func TestRevokedAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestBegins: only what begins to revoke within the span counts, however the
+// view was made.
+func TestBegins(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 3, 1, 12, 0, s, 0, time.UTC) }
+	dated := func(id string, from time.Time) revocation.Entry {
+		return revocation.Entry{Kind: revocation.Tool, ID: id, From: from}
+	}
+	whole := mustNew(t, dated("s/a", at(10)), dated("s/b", time.Time{}), dated("s/c", at(20)))
+	lifted := mustNew(t, dated("s/a", at(10)), revocation.Entry{Kind: revocation.Tool, ID: "s/a", Lift: true})
+	grown := mustNew(t, dated("s/b", time.Time{}))
+	shared, err := grown.With([]revocation.Entry{dated("s/a", at(10))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := grown.With([]revocation.Entry{dated("s/c", at(20))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		view     *revocation.View
+		from, to int
+		want     bool
+	}{
+		{"before", whole, 0, 9, false},
+		{"to the instant", whole, 0, 10, true},
+		{"from the instant", whole, 10, 19, false},
+		{"the later one", whole, 10, 20, true},
+		{"both", whole, 0, 60, true},
+		{"after", whole, 20, 60, false},
+		{"nothing passes", whole, 10, 10, false},
+		{"lifted", lifted, 0, 60, false},
+		{"added", shared, 0, 10, true},
+		{"added elsewhere", other, 0, 19, false},
+		{"added there", other, 19, 20, true},
+		{"the one that both came from", grown, 0, 60, false},
+		{"no view", nil, 0, 60, false},
+	} {
+		if got := c.view.Begins(at(c.from), at(c.to)); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}
