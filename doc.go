@@ -74,6 +74,14 @@
 // Models, tool descriptions, arguments, documents and tool results are not
 // trusted with anything. Symbolic links and DNS are the MCP server's to mind.
 //
+// # Who may call what
+//
+// What callers may do at the PDP is a question to the same policies: each of its
+// methods is an action of the caller's, and so is vouching for evidence. Policies
+// that are part of Writ give four roles their rights; a bundle adds permits and
+// forbids that name these actions. The answers are worked out when a world is
+// built. A policy that names no action is about calls of tools alone.
+//
 // # How the world changes
 //
 // A [snapshot] is one immutable world. A source gives the next one: a directory,

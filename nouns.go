@@ -45,6 +45,9 @@ type Token struct {
 	ExpiresAt time.Time // zero: expired
 	// Claims holds the further string claims that an issuer's template may name.
 	Claims map[string]string
+	// Groups are the values of the claim that the issuer's entry names as its
+	// groups; without such an entry they mean nothing.
+	Groups []string
 	Actors []Actor // the act chain, outermost first (RFC 8693, section 4.1)
 	MayAct *Actor  // who alone may be appended to it (RFC 8693, section 4.4); nil: it says nothing
 
@@ -115,6 +118,7 @@ type Evidence struct {
 // it comes here; one that failed arrives as Forged.
 type Approval struct {
 	ID       string
+	KeyID    string // kid of the key that signed it
 	Approver Principal
 	// Claims holds the further claims that the issuer's template may name.
 	Claims         map[string]string
@@ -257,6 +261,9 @@ type Decision struct {
 	Resources []string // Cedar entities, as text
 	Principal string   // Cedar entity, as text
 	Actors    []string // Cedar entities, as text
+	// Party is who of them is denied, as the same text: the first who lacks a
+	// permit, whom a forbid concerns, or who is revoked. Empty: none of them.
+	Party string
 
 	// Digests are zero until the controls that make them have run.
 	ContractDigest canon.Digest
@@ -264,6 +271,10 @@ type Decision struct {
 	ProposalDigest canon.Digest
 	ReviewDigest   canon.Digest
 	PolicyDigest   canon.Digest // of the candidate policies
+
+	// Review is what people are asked to agree to, of a REVIEW_REQUIRED; nil of
+	// any other answer.
+	Review *Review
 
 	Revision string
 	// HeardAt is when the source of bundles and revocations last confirmed that

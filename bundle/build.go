@@ -45,6 +45,8 @@ type builder struct {
 	// what they rest on.
 	unchecked []string
 	before    *memory // of the previous bundle; nil: there is none
+	// callersRead: callers are all that there are.
+	callersRead bool
 }
 
 // Build makes a world of files, or says everything that is wrong with them.
@@ -73,6 +75,7 @@ func Build(files []File, previous *Bundle) (*Bundle, writ.Faults) {
 	b.step("revocations", b.same(b.layout.revocations, "revocations.yaml"), b.readRevocations, b.reuseRevocations)
 	servers := b.clean(b.readServers)
 	known := b.clean(b.readEntities)
+	b.callersRead = callers
 	b.crossCheck(servers, callers)
 	schema := false
 	if servers && issuers {
@@ -196,19 +199,31 @@ func (b *builder) makeSchema() {
 	for _, name := range keys(b.issuers) {
 		t.Principals = append(t.Principals, b.issuers[name].Principal.Type())
 		t.Actors = append(t.Actors, b.issuers[name].Actor.Type())
+		if i := b.issuers[name]; i.GroupsClaim != "" {
+			t.Supplied = append(t.Supplied, i.Group.Type())
+		}
 	}
 	slices.Sort(t.Principals)
 	slices.Sort(t.Actors)
-	t.Principals, t.Actors = slices.Compact(t.Principals), slices.Compact(t.Actors)
+	slices.Sort(t.Supplied)
+	t.Principals, t.Actors, t.Supplied = slices.Compact(t.Principals), slices.Compact(t.Actors), slices.Compact(t.Supplied)
 	if old := b.before; old != nil && b.same(b.layout.schema, "schema.cedarschema") && slices.Equal(old.types.Contracts, t.Contracts) &&
-		slices.Equal(old.types.Principals, t.Principals) && slices.Equal(old.types.Actors, t.Actors) {
+		slices.Equal(old.types.Principals, t.Principals) && slices.Equal(old.types.Actors, t.Actors) && slices.Equal(old.types.Supplied, t.Supplied) {
 		b.schema = old.schema
+		b.checkGroupTypes()
 		return
 	}
 	schema, faults := policy.NewSchema(t)
+	if schema != nil {
+		for _, c := range t.Contracts {
+			faults = append(faults, schema.CheckBound(c)...)
+		}
+	}
 	b.locateTypes(faults)
 	b.faults = append(b.faults, b.locateContracts(faults)...)
-	b.schema = schema
+	if b.schema = schema; schema != nil {
+		b.checkGroupTypes()
+	}
 }
 
 // readSchema says what is wrong with the bundle's own types, where other
@@ -236,7 +251,7 @@ func (b *builder) policySources() []policy.Source {
 
 // compile makes the policy set, and warns of reviews that too few could lift.
 func (b *builder) compile() {
-	set, faults := policy.Recompile(b.schema, b.store, b.policySources(), b.before.set())
+	set, faults := policy.Recompile(b.schema, b.holdings(), b.policySources(), b.before.set())
 	b.faults = append(b.faults, faults...)
 	b.policies = set
 	if len(faults.Errors()) > 0 {
@@ -260,11 +275,13 @@ func (b *builder) world(revision string) *snapshot.Snapshot {
 			}
 		}
 	}
-	return &snapshot.Snapshot{
+	world := &snapshot.Snapshot{
 		Revision: revision, Contracts: b.contracts, Servers: b.serversByID,
 		Schema: b.schema, Policies: b.policies, Entities: b.store, Revocations: b.revocations,
 		Issuers: b.issuers, Callers: b.callers, Identities: b.identities,
 		LocalHost: b.localHost, LocalOperator: b.localOperator,
 		Zone: b.zone,
 	}
+	b.entitle(world)
+	return world
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/writ-pdp/writ"
 	bundlev1 "github.com/writ-pdp/writ/gen/writ/bundle/v1"
+	"github.com/writ-pdp/writ/snapshot"
 )
 
 // The callers that the secrets of each start stand for, unless callers.yaml
@@ -21,7 +22,7 @@ const (
 // to the default.
 func (b *builder) readCallers() {
 	b.callers = map[string]*writ.Caller{}
-	b.identities = map[string]*writ.Caller{}
+	b.identities = map[snapshot.Identity]*writ.Caller{}
 	if b.layout.callers != nil {
 		d := parseYAML(b.layout.callers.Name, b.layout.callers.Data)
 		var file bundlev1.CallersFile
@@ -95,42 +96,6 @@ func (b *builder) readCaller(d *document, at string, in *bundlev1.Caller) {
 	}
 	b.callers[c.Name] = c
 	b.recognise(c, in, fail)
-}
-
-// recognise enters how the caller is known: by a secret of each start, by
-// its certificate, or by both.
-func (b *builder) recognise(c *writ.Caller, in *bundlev1.Caller, fail func(field, format string, args ...any)) {
-	if id := in.GetMtls(); id != "" {
-		switch {
-		case len(id) > 2048 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }):
-			fail(".mtls", "write the URI or DNS name in the client's certificate, such as spiffe://acme.example/%s", c.Name)
-		case b.identities[id] != nil:
-			fail(".mtls", "%s is %s already: one certificate is one caller", id, b.identities[id].Name)
-		default:
-			b.identities[id] = c
-		}
-	}
-	if !in.GetLocal() {
-		if in.GetMtls() == "" {
-			fail("", "nothing says how %s is known: write mtls: spiffe://... or local: true", c.Name)
-		}
-		return
-	}
-	host, operator := c.Has(writ.RoleHost), c.Has(writ.RoleOperator) || c.Has(writ.RoleApprover)
-	switch {
-	case host && operator:
-		fail(".local", "one secret may not both propose and approve: make two callers of %s", c.Name)
-	case host && b.localHost != nil:
-		fail(".local", "%s is the local host already: there is one", b.localHost.Name)
-	case operator && b.localOperator != nil:
-		fail(".local", "%s is the local operator already: there is one", b.localOperator.Name)
-	case host:
-		b.localHost = c
-	case operator:
-		b.localOperator = c
-	case len(c.Roles) > 0:
-		fail(".local", "no secret is made for a caller that is only a server: give it mtls, or the role host too")
-	}
 }
 
 func sourceKinds() string {

@@ -27,6 +27,9 @@ const (
 	maxClaim    = 256 // bytes of a claim's name, and of a typ
 )
 
+// ownClaims mean what their specifications say, and nothing else.
+var ownClaims = [...]string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "scope", "scp", "act", "may_act", "cnf"}
+
 // foreignTypes are the typ of JWTs that are no access tokens, and are made for
 // whoever they are shown to.
 var foreignTypes = [...]string{"dpop+jwt", "logout+jwt", "secevent+jwt", "token-introspection+jwt", "oauth-authz-req+jwt", "writ-grant+jwt", "writ-approval+jwt"}
@@ -114,7 +117,7 @@ func (r *keyReader) trust(at string, in *bundlev1.Issuer, out *snapshot.Issuer) 
 	}
 	if out.TenantClaim = in.GetTenantClaim(); out.TenantClaim != "" {
 		switch {
-		case slices.Contains([]string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "scope", "scp", "act", "may_act", "cnf"}, out.TenantClaim):
+		case slices.Contains(ownClaims[:], out.TenantClaim):
 			fail(".tenant_claim", "the claim %s means something else (RFC 7519, section 4.1)", out.TenantClaim)
 		case !name(out.TenantClaim):
 			fail(".tenant_claim", "write the name of a claim, such as tid: at most %d bytes without white space", maxClaim)

@@ -21,7 +21,7 @@ const (
 )
 
 // reserved are the entity types that Writ makes itself.
-var reserved = [...]types.EntityType{"Tool", "Server", "Path", "Host", "Url", "Email", "Caller", "Policy", "Source", "Action"}
+var reserved = [...]types.EntityType{"Tool", "Server", "Path", "Host", "Url", "Email", "Caller", "Role", "Service", "Policy", "Source", "Action"}
 
 // readIssuers reads issuers.yaml, or makes the one local issuer.
 func (b *builder) readIssuers() {
@@ -55,14 +55,20 @@ func (b *builder) readIssuers() {
 		out := &snapshot.Issuer{Name: in.GetIssuer(), Tenant: in.GetTenant()}
 		out.Principal, all = d.template(all, i, "principal", in.GetPrincipal(), defaultPrincipal)
 		out.Actor, all = d.template(all, i, "actor", in.GetActor(), defaultActor)
+		all = keys.groups(all, i, in, out)
 		keys.trust(at, in, out)
 		b.issuers[out.Name] = out
 	}
+	d.checkGroups(all)
 	keys.finish()
 	d.checkOverlaps(all)
 	b.templates = make(map[string]*yaml.Node, len(all))
 	for _, t := range all {
-		b.templates[fmt.Sprintf("%s type %s ", t.field[strings.LastIndexByte(t.field, '.')+1:], t.Type())] = d.at(t.field)
+		role := t.field[strings.LastIndexByte(t.field, '.')+1:]
+		if t.group {
+			role = "supplied"
+		}
+		b.templates[fmt.Sprintf("%s type %s ", role, t.Type())] = d.at(t.field)
 	}
 }
 
@@ -96,13 +102,14 @@ type template struct {
 	snapshot.Template
 	issuer int
 	field  string
+	group  bool // it makes groups
 }
 
 func (d *document) template(all []template, issuer int, name, text, fallback string) (snapshot.Template, []template) {
 	if text == "" {
 		text = fallback
 	}
-	field := member(item("issuers", issuer), name)
+	field := item("issuers", issuer) + "." + name
 	t, err := snapshot.ParseTemplate(text)
 	switch {
 	case err != nil:
@@ -112,7 +119,7 @@ func (d *document) template(all []template, issuer int, name, text, fallback str
 		d.add(d.at(field), field, fmt.Sprintf("%s is a type that Writ makes itself: choose another, such as User", t.Type()))
 		return t, all
 	}
-	return t, append(all, template{t, issuer, field})
+	return t, append(all, template{Template: t, issuer: issuer, field: field})
 }
 
 // checkOverlaps refuses templates that could name one entity for different
@@ -122,8 +129,14 @@ func (d *document) template(all []template, issuer int, name, text, fallback str
 func (d *document) checkOverlaps(all []template) {
 	for i, t := range all {
 		for _, u := range all[:i] {
-			if !t.Overlaps(u.Template) || t.issuer == u.issuer && t.String() == u.String() {
+			// A group and a person of one type are told of by checkGroups.
+			if !t.Overlaps(u.Template) || t.issuer == u.issuer && t.String() == u.String() || t.group != u.group {
 				continue
+			}
+			if t.group && u.group {
+				d.add(d.at(t.field), t.field, fmt.Sprintf(
+					"%s and %s of %s could make one group of two: give them prefixes such as %s::\"okta|{group}\"", t, u, u.field, t.Type()))
+				break
 			}
 			d.add(d.at(t.field), t.field, fmt.Sprintf(
 				"%s and %s of %s could make one entity of two subjects: give them different types, or prefixes such as %s::\"okta|{sub}\"", t, u, u.field, t.Type()))

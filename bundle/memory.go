@@ -32,7 +32,7 @@ type memory struct {
 	issuers        map[string]*snapshot.Issuer
 	templates      map[string]*yaml.Node // where "principal type User " is written
 	callers        map[string]*writ.Caller
-	identities     map[string]*writ.Caller
+	identities     map[snapshot.Identity]*writ.Caller
 	localHost      *writ.Caller
 	localOperator  *writ.Caller
 	revocations    *revocation.View
@@ -50,6 +50,8 @@ type memory struct {
 	contracts      map[string]*contract.Contract
 	serversByID    map[string]*contract.Server
 	codes, ids     []string // of policies: see policyNames
+	rights         *snapshot.Rights
+	reduced        map[*writ.Caller]*writ.Caller // those of the world where they may vouch for something else
 
 	// What is the very same as in the bundle before.
 	sameBundle, sameIssuers, sameCallers, sameRevocations, sameServers bool

@@ -306,6 +306,18 @@ func (p *proposer) token(out *writ.Proposal, c *contract.Contract, server *contr
 	case c != nil:
 		t.Scopes = scopes(c)
 	}
+	if in.GetClaimed() {
+		t.Verified = p.world.TokenVouched(p.world.Callers[p.caller()], t.Issuer)
+	}
+	t.Groups = in.GetGroups()
+	if i := p.world.Issuers[t.Issuer]; len(t.Groups) > 0 && i != nil && i.GroupsClaim == "" {
+		p.fail("token.groups", "the issuer's tokens make no groups: write groups in its entry of issuers.yaml")
+	}
+	for i, text := range in.GetAct() {
+		if actor, ok := p.actor(item("token.act", i), text); ok {
+			t.Actors = append(t.Actors, actor)
+		}
+	}
 	if server != nil && server.ProofOfPossession {
 		t.KeyThumbprint, t.Possessed = "scenario", !in.GetUnproven()
 	}

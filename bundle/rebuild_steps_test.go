@@ -81,6 +81,14 @@ func TestRebuildSteps(t *testing.T) {
 		{"jwks/a.json", strings.Replace(keySet, `"a"`, `"b"`, 1), ""},
 		{"jwks/b.json", keySet, `no issuer of issuers.yaml has these keys`},
 		{"policies/e.cedar", `@id("e") permit (principal, action == Action::"s/put", resource);`, `no issuer of issuers.yaml has these keys`}, // said again
+		// Groups that issuers supply.
+		{"issuers.yaml", "issuers: [{issuer: local, jwks: jwks/a.json, groups: {claim: groups, parent: 'Group::\"x|{group}\"'}}]\n", `no issuer of issuers.yaml has these keys`},
+		{"schema.cedarschema", "entity User;\n", `a User can't be in Group`},
+		{"schema.cedarschema", "", `no issuer of issuers.yaml has these keys`},
+		{"policies/f.cedar", `@id("f") permit (principal in Group::"x|y", action == Action::"s/put", resource);`, `though an issuer may supply it`},
+		{"issuers.yaml", "issuers: [{issuer: local, jwks: jwks/a.json}]\n", `there is no Group::"x|y"`},
+		{"policies/f.cedar", "", `no issuer of issuers.yaml has these keys`},
+		{"issuers.yaml", "issuers: [{issuer: local, jwks: jwks/a.json}]\n", `no issuer of issuers.yaml has these keys`},
 		{"jwks/a.json", "", `no file "jwks/a.json"`},
 		{"jwks/b.json", "", ""},
 		// What servers name.

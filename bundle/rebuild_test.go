@@ -50,17 +50,22 @@ func says(b *bundle.Bundle) string {
 		fmt.Fprintln(&out, h.File, h.Line, h.Column, h.UID, ok, string(text), s.Entities.IDs(h.UID.Type))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Callers)) {
-		fmt.Fprintf(&out, "%+v\n", *s.Callers[name])
+		fmt.Fprintf(&out, "%+v may %v, redeems for %v\n", *s.Callers[name], s.Rights.Methods(name), s.Rights.Servers(name, "Redeem"))
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.Identities)) {
-		fmt.Fprintln(&out, id, s.Identities[id].Name)
+	var identities []string
+	for id, c := range s.Identities {
+		identities = append(identities, id.String()+" "+c.Name)
 	}
+	slices.Sort(identities)
+	fmt.Fprintln(&out, identities)
 	fmt.Fprintln(&out, s.LocalHost, s.LocalOperator)
 	for _, name := range slices.Sorted(maps.Keys(s.Issuers)) {
 		fmt.Fprintf(&out, "%+v\n", *s.Issuers[name])
 	}
 	for _, c := range b.Scenarios {
-		fmt.Fprintf(&out, "%s:%d %s %s %+v\n", c.File, c.Line, c.Name, c.Caller, decided(b, c))
+		d := decided(b, c)
+		d.Review = nil // a pointer; its digest says what is in it
+		fmt.Fprintf(&out, "%s:%d %s %s %+v\n", c.File, c.Line, c.Name, c.Caller, d)
 	}
 	return out.String()
 }

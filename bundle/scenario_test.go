@@ -8,6 +8,7 @@ import (
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/bundle"
+	"github.com/writ-pdp/writ/snapshot"
 )
 
 // scenarios builds the base with the given further files, as txtar, and
@@ -209,11 +210,29 @@ func TestCallersAndIssuers(t *testing.T) {
 	if s.LocalOperator == nil || s.LocalOperator.Name != "operator" {
 		t.Errorf("local operator: %+v", s.LocalOperator)
 	}
-	if c := s.Identities["spiffe://acme.example/gateway"]; c == nil || c != s.Callers["gateway"] || !c.VouchesFor(writ.SourceDocument) || c.VouchesFor(writ.SourceModel) {
+	if c := s.Identities[snapshot.Identity{Kind: snapshot.IdentityURI, Name: "spiffe://acme.example/gateway"}]; c == nil || c != s.Callers["gateway"] || !c.VouchesFor(writ.SourceDocument) || c.VouchesFor(writ.SourceModel) {
 		t.Errorf("gateway: %+v", c)
 	}
 	if i := s.Issuers["https://login.example"]; i == nil || i.Tenant != "acme" || s.Issuers["local"] != nil {
 		t.Errorf("issuers: %+v", s.Issuers)
+	}
+	// Every way of being known leads to the caller, and only in its own kind.
+	b, _ = scenarios(t, `
+-- callers.yaml --
+callers:
+- {name: a, role: host, mtls: AP.Acme.example, subject: "CN=a,O=Acme", unix: {uid: 0}}
+- {name: b, role: operator, unix: {uid: 1000}}
+`)
+	for id, want := range map[snapshot.Identity]string{
+		{Kind: snapshot.IdentityDNS, Name: "ap.acme.example"}: "a", {Kind: snapshot.IdentitySubject, Name: "CN=a,O=Acme"}: "a",
+		{Kind: snapshot.IdentityUID, Name: "0"}: "a", {Kind: snapshot.IdentityUID, Name: "1000"}: "b",
+	} {
+		if c := b.Snapshot.Identities[id]; c == nil || c != b.Snapshot.Callers[want] {
+			t.Errorf("%v is %+v, want %s", id, c, want)
+		}
+	}
+	if n := len(b.Snapshot.Identities); n != 4 {
+		t.Errorf("%d identities, want 4", n)
 	}
 	// A caller named host that is known by a certificate only is not given a secret.
 	b, _ = scenarios(t, `

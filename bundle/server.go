@@ -201,7 +201,7 @@ func (s *server) reviewOf(r *bundlev1.Review, at ...string) contract.Review {
 	out := contract.Review{
 		Valid: windowOf(r.GetValid()), Effect: r.GetEffect(), Reversible: r.Reversible, Scope: r.Scope, Intent: r.GetIntent(),
 		MethodArgument: r.GetMethodArgument(), Opaque: r.GetOpaque(), NoEvidence: r.GetNoEvidence(),
-		ReviewShows: r.GetReviewShows(), OnChange: r.GetOnChange(), DecideAt: r.GetDecideAt(), Undeclared: r.GetUndeclared(),
+		ReviewShows: r.GetReviewShows(), OnChange: r.GetOnChange(), DecideAt: r.GetDecideAt(), Grant: r.GetGrant(), Undeclared: r.GetUndeclared(),
 		Loggable: r.GetLoggable(), Secret: r.GetSecret(),
 	}
 	if r.GetResource() != nil {
@@ -217,7 +217,7 @@ func (s *server) reviewOf(r *bundlev1.Review, at ...string) contract.Review {
 	if len(r.GetArguments()) > 0 {
 		out.Arguments = make(map[string]contract.Argument, len(r.GetArguments()))
 		for name, a := range r.GetArguments() {
-			out.Arguments[name] = contract.Argument{Entity: a.GetEntity(), MayBeNew: a.GetMayBeNew(), Long: a.GetLong(), Opaque: a.GetOpaque()}
+			out.Arguments[name] = contract.Argument{Entity: a.GetEntity(), MayBeNew: a.GetMayBeNew(), Long: a.GetLong(), Opaque: a.GetOpaque(), BoundTo: a.GetBoundTo()}
 		}
 	}
 	if r.GetWhenAbsent() != nil {

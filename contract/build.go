@@ -55,6 +55,7 @@ func (t *toolBuilder) build() {
 	t.evidence()
 	t.shows()
 	t.postconditions()
+	t.grants()
 	t.contradictions()
 	if t.contract.UndeclaredAllowed {
 		t.contract.allow = map[string]string{}
@@ -195,7 +196,7 @@ func (t *toolBuilder) arguments() {
 }
 
 func (v Argument) apply(a *argument) {
-	a.typ.Kind, a.typ.Enum, a.typ.MayBeNew = Entity, nil, v.MayBeNew
+	a.typ.Kind, a.typ.Enum, a.typ.MayBeNew, a.typ.BoundTo = Entity, nil, v.MayBeNew, v.BoundTo
 	a.typ.Entity = types.EntityType(v.Entity)
 	a.typ.Role, _ = roleOf(v.Entity, a.name)
 }
@@ -304,6 +305,27 @@ func (t *toolBuilder) postconditions() {
 		if t.contract.Arguments.Field(name) == nil {
 			t.errorf(member(item(member(field, "checks"), i), "equals"), "the tool has no argument %q%s", name, nearest(name, t.topNames()))
 		}
+	}
+}
+
+// grants reports a tool whose own review asks for a grant that would never be
+// given. (What the defaults ask for is for the tools that it fits.)
+func (t *toolBuilder) grants() {
+	if t.declaration.Tools[t.name].Grant == "" {
+		return
+	}
+	c, field := t.contract, member(t.review.field, "grant")
+	reads, pure := c.Effect == writ.Read, c.Effect == writ.Pure
+	for _, m := range c.Methods {
+		reads, pure = reads || m.Effect == writ.Read, pure && m.Effect == writ.Pure
+	}
+	switch {
+	case c.DecideAt == "server":
+		t.errorf(field, "with decide_at: server no grant is redeemed: leave one of them out")
+	case pure:
+		t.errorf(field, "what is pure never needs a grant: leave it out")
+	case !reads:
+		t.errorf(field, "the tool only writes, and a write needs a grant anyway: leave it out")
 	}
 }
 

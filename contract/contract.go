@@ -76,6 +76,9 @@ type Contract struct {
 
 	OnChange string // strict
 	DecideAt string // pdp or server
+	// Grant is "always" where what only reads needs a grant, too; see
+	// [Contract.GrantRequired].
+	Grant string
 	// UndeclaredAllowed says that arguments beyond the schema are let through,
 	// unseen by policies.
 	UndeclaredAllowed bool
@@ -104,6 +107,20 @@ type MethodRule struct {
 	Effect     writ.Effect
 	Reversible bool
 	Scope      string
+}
+
+// GrantRequired reports whether a call under rule, which is c's, needs a grant
+// at an enforcement point: a write does, unless its server decides by itself;
+// what reads does where the contract says so; what is pure never does.
+func (c *Contract) GrantRequired(rule MethodRule) bool {
+	switch rule.Effect {
+	case writ.Pure:
+		return false
+	case writ.Read:
+		return c.Grant == "always"
+	case writ.Write:
+	}
+	return c.DecideAt != "server"
 }
 
 type method struct {

@@ -145,6 +145,9 @@ type Review struct {
 	// DecideAt is "pdp" (also when empty) or "server", for a tool whose server
 	// decides by itself and redeems no grant.
 	DecideAt string
+	// Grant is empty, or "always": what the tool reads needs a grant, too, and
+	// not only what it writes.
+	Grant string
 	// Undeclared says what becomes of arguments that the schema does not
 	// declare: "refuse" (also when empty) or "allow", then opaque.
 	Undeclared string
@@ -173,6 +176,9 @@ type Argument struct {
 	Long bool
 	// Opaque says that policies don't see the argument.
 	Opaque bool
+	// BoundTo names the attribute of the entity that says whose it is: the
+	// principal's entity, or a set that holds it. Empty: it is nobody's own.
+	BoundTo string
 }
 
 // EvidenceLine says which sources must support a value.

@@ -30,7 +30,7 @@ func digest(c *Contract, typed map[string]Argument, absent map[string]any) canon
 			"evidence", evidenceValue(c.Evidence), "review_shows", texts(c.ReviewShows),
 			"loggable", texts(c.Loggable), "secret", texts(c.Secret),
 			"postconditions", postconditionsValue(c.Postconditions),
-			"on_change", c.OnChange, "decide_at", c.DecideAt, "undeclared_allowed", c.UndeclaredAllowed),
+			"on_change", c.OnChange, "decide_at", c.DecideAt, "grant", c.Grant, "undeclared_allowed", c.UndeclaredAllowed),
 	}))
 }
 
@@ -121,7 +121,7 @@ func resourceValue(r *Resource) map[string]any {
 func argumentsValue(typed map[string]Argument) map[string]any {
 	values := make(map[string]any, len(typed))
 	for name, a := range typed {
-		values[name] = object("entity", a.Entity, "may_be_new", a.MayBeNew, "long", a.Long)
+		values[name] = object("entity", a.Entity, "may_be_new", a.MayBeNew, "long", a.Long, "bound_to", a.BoundTo)
 	}
 	return values
 }

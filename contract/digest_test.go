@@ -119,6 +119,7 @@ var flips = map[string]struct{ arrange, flip func(*contract.Declaration) }{
 	"Review.Secret":         {flip: tool(func(r *contract.Review) { r.Secret = []string{"invoice"} })},
 	"Review.Postconditions": {flip: tool(func(r *contract.Review) { r.Postconditions = nil })},
 	"Review.DecideAt":       {flip: tool(func(r *contract.Review) { r.DecideAt = "" })},
+	"Review.Grant":          {tool(func(r *contract.Review) { r.DecideAt = "" }), tool(func(r *contract.Review) { r.Grant = "always" })},
 	"Review.Undeclared":     {flip: tool(func(r *contract.Review) { r.Undeclared = "" })},
 
 	"Resource.Entity":   {flip: tool(func(r *contract.Review) { r.Resource.Entity = "R" })},
@@ -150,7 +151,11 @@ var flips = map[string]struct{ arrange, flip func(*contract.Declaration) }{
 	"Argument.Entity":   {flip: setArgument("invoice", contract.Argument{Entity: "Bill", MayBeNew: true})},
 	"Argument.MayBeNew": {flip: setArgument("invoice", contract.Argument{Entity: "Invoice"})},
 	"Argument.Long":     {flip: setArgument("limit", contract.Argument{Long: true})},
-	"Argument.Opaque":   {flip: setArgument("limit", contract.Argument{Opaque: true})},
+	"Argument.BoundTo": {
+		tool(func(r *contract.Review) { r.Arguments["invoice"] = contract.Argument{Entity: "Invoice"} }),
+		setArgument("invoice", contract.Argument{Entity: "Invoice", BoundTo: "owner"}),
+	},
+	"Argument.Opaque": {flip: setArgument("limit", contract.Argument{Opaque: true})},
 
 	"EvidenceLine.From":        {flip: setEvidence(contract.EvidenceLine{From: []writ.SourceKind{"user"}, Fresh: time.Hour, Independent: 2})},
 	"EvidenceLine.Fresh":       {flip: setEvidence(contract.EvidenceLine{From: []writ.SourceKind{"human", "user"}, Fresh: time.Minute, Independent: 2})},

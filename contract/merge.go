@@ -42,6 +42,7 @@ type review struct {
 	postconditions *Postconditions
 	onChange       string
 	decideAt       string
+	grant          string
 	undeclared     string
 
 	valid *Window
@@ -66,6 +67,7 @@ func merge(field string, own, defaults Review) *review {
 		postconditions: own.Postconditions,
 		onChange:       first(own.OnChange, defaults.OnChange, "strict"),
 		decideAt:       first(own.DecideAt, defaults.DecideAt, "pdp"),
+		grant:          first(own.Grant, defaults.Grant),
 		undeclared:     first(own.Undeclared, defaults.Undeclared, "refuse"),
 		valid:          firstSet(own.Valid, defaults.Valid),
 		partial:        own.Partial || defaults.Partial,
@@ -147,6 +149,7 @@ func (f *faults) shape(field string, r *Review) {
 	f.oneOf(member(field, "effect"), r.Effect, "", string(writ.Pure), string(writ.Read), string(writ.Write))
 	f.oneOf(member(field, "intent"), r.Intent, "", "required")
 	f.oneOf(member(field, "decide_at"), r.DecideAt, "", "pdp", "server")
+	f.oneOf(member(field, "grant"), r.Grant, "", "always")
 	f.oneOf(member(field, "undeclared"), r.Undeclared, "", "refuse", "allow")
 	if r.OnChange != "" && r.OnChange != "strict" {
 		f.errorf(member(field, "on_change"), "%q: only strict exists in this version, by which any change of a definition "+

@@ -109,10 +109,19 @@ func (b *builder) arguments(field string, r *Review) {
 		if a.MayBeNew && a.Entity == "" {
 			b.errorf(member(at, "may_be_new"), "only an entity can be new")
 		}
+		if a.BoundTo != "" && a.Entity == "" {
+			b.errorf(member(at, "bound_to"), "only an entity can be somebody's: write entity, too")
+		}
 		if a.Entity == "" {
 			continue
 		}
+		if a.BoundTo != "" && a.MayBeNew {
+			b.errorf(member(at, "bound_to"), "what may be new is nobody's yet, so anybody could name it: leave may_be_new or bound_to out")
+		}
 		if _, made := roleOf(a.Entity, name); made {
+			if a.BoundTo != "" {
+				b.errorf(member(at, "bound_to"), "a %s is made of the argument alone and is nobody's", a.Entity)
+			}
 			if a.MayBeNew {
 				b.errorf(member(at, "may_be_new"), "a %s is made of the argument alone and is never looked up", a.Entity)
 			}
@@ -233,7 +242,7 @@ func (b *builder) tool(name string) *Contract {
 			Server: b.server, Tool: def, Valid: r.valid,
 			Effect: writ.Effect(r.effect), Scope: r.scope, IntentRequired: r.intentRequired,
 			Reversible: reversible(r.effect, r.reversible),
-			OnChange:   r.onChange, DecideAt: r.decideAt, UndeclaredAllowed: r.undeclared == "allow",
+			OnChange:   r.onChange, DecideAt: r.decideAt, Grant: r.grant, UndeclaredAllowed: r.undeclared == "allow",
 			NoEvidence: r.noEvidence, Postconditions: r.postconditions,
 			action: b.server.ID + "/" + name, schema: schema,
 		},

@@ -46,6 +46,9 @@ type Type struct {
 	Entity types.EntityType
 	// MayBeNew says that the entity need not be held by the bundle.
 	MayBeNew bool
+	// BoundTo names the entity's attribute that must be or hold the principal;
+	// empty: none.
+	BoundTo string
 	// Elem is the type of a Set's elements.
 	Elem *Type
 	// Fields are a Record's members, sorted by name.

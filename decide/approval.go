@@ -26,33 +26,30 @@ var approvalFaults = [...]writ.Code{
 // An approval matters only where one is needed, but a forged one always
 // denies.
 func (c *call) checkApproval() failure {
-	for i := range c.proposal.Approvals {
-		if c.proposal.Approvals[i].Forged {
-			return failure{writ.CodeApprovalInvalid, "An approval is forged.", index("approvals", i, "id")}
-		}
+	if f := c.forged(); f.code != "" {
+		return f
 	}
 	if !c.reviewed() {
 		return passed
 	}
 	c.nameApprovers()
-	c.decision.ReviewDigest = c.reviewDigest()
+	review := c.render()
+	c.decision.ReviewDigest = review.Digest
+	counts := c.count(review)
 	worst := len(approvalFaults)
 	var open []*policy.Policy
-	for i := range c.verdicts {
-		v := &c.verdicts[i]
-		for _, review := range v.reviews {
-			fault, lifted := c.lift(v, review)
-			if lifted {
-				continue
-			}
-			worst = min(worst, slices.Index(approvalFaults[:], fault))
-			open = union(open, []*policy.Policy{review})
+	for _, n := range counts {
+		if n.lifted() {
+			continue
 		}
+		worst = min(worst, slices.Index(approvalFaults[:], n.fault))
+		open = union(open, []*policy.Policy{n.review})
 	}
 	if len(open) == 0 {
 		return passed
 	}
 	c.decision.Policies = merge(nil, open)
+	c.decision.Review = review
 	code := approvalFaults[worst]
 	info, _ := code.Info()
 	needs := make([]string, len(open))
@@ -60,6 +57,15 @@ func (c *call) checkApproval() failure {
 		needs[i] = fmt.Sprintf("%s needs %d", p.ID, p.Review)
 	}
 	return failure{code, info.Doc + " " + strings.Join(needs, ", ") + ".", ""}
+}
+
+func (c *call) forged() failure {
+	for i := range c.proposal.Approvals {
+		if c.proposal.Approvals[i].Forged {
+			return failure{writ.CodeApprovalInvalid, "An approval is forged.", index("approvals", i, "id")}
+		}
+	}
+	return passed
 }
 
 func (c *call) reviewed() bool {
@@ -80,18 +86,44 @@ func (c *call) nameApprovers() {
 	}
 }
 
-// lift reports whether the proposal's approvals lift review for one target;
-// if not, why.
-func (c *call) lift(v *targetVerdict, review *policy.Policy) (writ.Code, bool) {
-	var given, valid []int // approvals by distinct people
-	var context *types.Record
-	asking := func() types.Record { // made once, and only if some approval comes that far
-		if context == nil {
-			made := c.approvalContext(v, review)
-			context = &made
+// counted is what the proposal's approvals are worth for one target under one
+// review policy.
+type counted struct {
+	review *policy.Policy
+	agreed int       // distinct people whose approvals count
+	fault  writ.Code // why not enough of them do
+}
+
+func (n *counted) lifted() bool { return n.review.Review > 0 && n.agreed >= n.review.Review }
+
+// count holds the approvals against each review policy of each target, and
+// tells review how many people agree with all that a policy asks.
+func (c *call) count(review *writ.Review) []counted {
+	var out []counted
+	for i := range review.Policies {
+		asks := &review.Policies[i]
+		asks.Agreed = len(c.proposal.Approvals)
+		for k := range c.verdicts {
+			v := &c.verdicts[k]
+			for _, p := range v.reviews {
+				if p.ID == asks.ID {
+					n := c.worth(v, p)
+					asks.Agreed = min(asks.Agreed, n.agreed)
+					out = append(out, n)
+				}
+			}
 		}
-		return *context
 	}
+	return out
+}
+
+// worth counts the proposal's approvals of review for one target.
+func (c *call) worth(v *targetVerdict, review *policy.Policy) counted {
+	var given, valid []int  // approvals by distinct people
+	if c.approvers == nil { // explained, though a forged one has answered
+		c.nameApprovers()
+	}
+	asking := c.asking(v, review)
 	worst := len(approvalFaults)
 	for i := range c.proposal.Approvals {
 		given = c.another(given, i)
@@ -101,13 +133,24 @@ func (c *call) lift(v *targetVerdict, review *policy.Policy) (writ.Code, bool) {
 			valid = c.another(valid, i)
 		}
 	}
-	switch {
-	case review.Review > 0 && len(valid) >= review.Review:
-		return "", true
-	case len(given) < review.Review || worst == len(approvalFaults):
-		return writ.CodeApprovalRequired, false
+	n := counted{review: review, agreed: len(valid), fault: writ.CodeApprovalRequired}
+	if len(given) >= review.Review && worst < len(approvalFaults) {
+		n.fault = approvalFaults[worst]
 	}
-	return approvalFaults[worst], false
+	return n
+}
+
+// asking returns what policies see of an approval, made once and only if it is
+// asked for.
+func (c *call) asking(v *targetVerdict, review *policy.Policy) func() types.Record {
+	var context *types.Record
+	return func() types.Record {
+		if context == nil {
+			made := c.approvalContext(v, review)
+			context = &made
+		}
+		return *context
+	}
 }
 
 // another adds approval i to a list unless somebody of the list gave it: one

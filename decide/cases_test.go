@@ -107,4 +107,10 @@ func checkDecision(t *testing.T, d writ.Decision) {
 	if d.Outcome == writ.ReviewRequired && d.ReviewDigest.IsZero() {
 		t.Error("a review without its digest")
 	}
+	if (d.Outcome == writ.ReviewRequired) != (d.Review != nil) {
+		t.Errorf("%s with the review %v", d.Outcome, d.Review)
+	}
+	if r := d.Review; r != nil && (r.Digest != d.ReviewDigest || writ.ReviewDigest(r) != r.Digest || r.ProposalDigest != d.ProposalDigest || r.ContractDigest != d.ContractDigest) {
+		t.Errorf("the review %+v is not of the decision %+v", r, d)
+	}
 }

@@ -112,6 +112,7 @@ type call struct {
 
 	// TOKEN
 	principal types.EntityUID
+	member    *types.Entity     // the principal with its token's groups; nil: it names none
 	chain     []writ.Actor      // the token's actors, then the proposal's
 	actors    []types.EntityUID // of chain
 

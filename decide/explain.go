@@ -74,6 +74,9 @@ func (e *explainer) saw(name writ.Control) []string {
 		default:
 			say("token for %s until %s", strings.Join(p.Token.Audience, ", "), p.Token.ExpiresAt.UTC().Format(time.RFC3339))
 			say("scope needed: %s; scopes: %s", orNone(c.rule.Scope), orNone(strings.Join(p.Token.Scopes, " ")))
+			if c.member != nil {
+				say("groups of the token: %s", strings.Join(p.Token.Groups, ", "))
+			}
 		}
 		if c.decision.Principal != "" {
 			say("for %s", c.decision.Principal)
@@ -111,9 +114,9 @@ func (e *explainer) saw(name writ.Control) []string {
 	case writ.ControlApproval:
 		for i := range c.verdicts {
 			for _, review := range c.verdicts[i].reviews {
-				_, lifted := c.lift(&c.verdicts[i], review)
+				n := c.worth(&c.verdicts[i], review)
 				state := "not approved"
-				if lifted {
+				if n.lifted() {
 					state = "approved"
 				}
 				say("%s needs %d: %s", review.ID, review.Review, state)

@@ -97,10 +97,13 @@ func (c *call) checkIdentifiers() failure {
 			return f
 		}
 	}
-	if len(p.Approvals) > MaxApprovals {
+	if len(p.Approvals) > MaxApprovals || len(p.SignedApprovals) > MaxApprovals {
 		return malformed("approvals", fmt.Sprintf("There are more than %d approvals.", MaxApprovals))
 	}
 	for i := range p.Approvals {
+		if p.Approvals[i].Forged {
+			continue // it says nothing, and APPROVAL denies it
+		}
 		if why := text(p.Approvals[i].Approver.Subject, maxText); why != "" {
 			return malformed(index("approvals", i, "approver"), why)
 		}

@@ -22,11 +22,13 @@ func (c *call) checkRevocation() failure {
 	}
 	revoked := c.revoked
 	if revoked(revocation.Principal, p.Principal.Issuer, p.Principal.Subject, issued) {
+		c.decision.Party = c.decision.Principal
 		return withdrawn(writ.CodePrincipalRevoked, "The principal is revoked.", "principal")
 	}
 	for i := range c.chain {
 		if c.actorRevoked(i, issued) {
-			return withdrawn(writ.CodeActorRevoked, "An actor is revoked.", index("actors", i, "subject"))
+			c.decision.Party = c.decision.Actors[i]
+			return withdrawn(writ.CodeActorRevoked, c.decision.Party+", who acts, is revoked.", c.actorField(i, "subject"))
 		}
 	}
 	if revoked(revocation.Caller, "", c.caller.Name, time.Time{}) {
@@ -37,7 +39,8 @@ func (c *call) checkRevocation() failure {
 	}
 	for i := range c.chain {
 		if revoked(revocation.Issuer, "", c.issuerOf(i), issued) {
-			return withdrawn(writ.CodeIssuerRevoked, "An actor's issuer is revoked.", index("actors", i, "issuer"))
+			c.decision.Party = c.decision.Actors[i]
+			return withdrawn(writ.CodeIssuerRevoked, "The issuer of "+c.decision.Party+", who acts, is revoked.", c.actorField(i, "issuer"))
 		}
 	}
 	if t := p.Token; t != nil {

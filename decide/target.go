@@ -19,14 +19,40 @@ func (c *call) checkTarget() failure {
 		c.view.add(e)
 	}
 	for _, a := range c.projection.Entities {
-		if _, held := c.view.Get(a.UID); held {
-			continue
-		}
-		if !a.MayBeNew || c.world.Entities.Has(a.UID) {
+		e, held := c.view.Get(a.UID)
+		switch {
+		case held && (a.BoundTo == "" || c.owns(e, a.BoundTo)):
+		case held || !a.MayBeNew || c.world.Entities.Has(a.UID):
+			// Of what is somebody else's this says what it says of nothing.
 			return failure{writ.CodeTargetUnknown, "The bundle holds no such " + string(a.UID.Type) + ".", a.Pointer}
+		default:
+			c.unknown = append(c.unknown, a.Pointer)
 		}
-		c.unknown = append(c.unknown, a.Pointer)
 	}
+	if f := c.findTargets(); f.code != "" {
+		return f
+	}
+	if c.member != nil {
+		c.view.add(*c.member) // last: a target that is the principal has its groups, too
+	}
+	return passed
+}
+
+// owns reports whether an attribute of e names the principal: it is the
+// principal's entity, or a set that holds it.
+func (c *call) owns(e types.Entity, attribute types.String) bool {
+	v, _ := e.Attributes.Get(attribute)
+	switch owner := v.(type) {
+	case types.EntityUID:
+		return owner == c.principal
+	case types.Set:
+		return owner.Contains(c.principal)
+	}
+	return false
+}
+
+// findTargets looks up what the call is about.
+func (c *call) findTargets() failure {
 	if len(c.targets) == 0 {
 		c.targets = []contract.Target{{Entity: types.Entity{UID: c.tool()}, BuiltIn: true}}
 		c.decision.Resources = []string{entityText(c.tool())}
@@ -40,7 +66,7 @@ func (c *call) checkTarget() failure {
 			c.view.add(t.Entity)
 			continue
 		}
-		held, ok := c.world.Entities.Get(t.Entity.UID, c.now)
+		held, ok := c.held(t.Entity.UID)
 		if !ok {
 			if !t.MayBeNew || c.world.Entities.Has(t.Entity.UID) { // held, but not valid now
 				return failure{writ.CodeTargetUnknown, "The bundle holds no such " + string(t.Entity.UID.Type) + ".", t.Pointer}

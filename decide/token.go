@@ -87,10 +87,10 @@ func (c *call) nameEntities(t *writ.Token, issuer *snapshot.Issuer) failure {
 		return failure{writ.CodeTokenInvalid, "The issuer's template cannot name the principal: " + err.Error() + ".", "principal"}
 	}
 	c.decision.Principal = entityText(c.principal)
-	c.chain = c.proposal.Actors
-	if f := c.checkMayAct(t, issuer); f.code != "" {
+	if f := c.joinGroups(t, issuer); f.code != "" {
 		return f
 	}
+	c.chain = c.proposal.Actors
 	if t != nil && len(t.Actors) > 0 {
 		c.chain = slices.Concat(t.Actors, c.proposal.Actors)
 	}
@@ -104,15 +104,24 @@ func (c *call) nameEntities(t *writ.Token, issuer *snapshot.Issuer) failure {
 		of := issuer
 		if a.Issuer != "" && a.Issuer != issuer.Name {
 			if of = c.world.Issuers[a.Issuer]; of == nil {
-				return failure{writ.CodeTokenInvalid, "An actor's issuer is not one of the bundle's.", index("actors", i, "issuer")}
+				return failure{writ.CodeTokenInvalid, "An actor's issuer is not one of the bundle's.", c.actorField(i, "issuer")}
 			}
 		}
 		if c.actors[i], err = of.Actor.Entity(a.Subject, a.Claims); err != nil {
-			return failure{writ.CodeTokenInvalid, "The issuer's template cannot name an actor: " + err.Error() + ".", index("actors", i, "claims")}
+			return failure{writ.CodeTokenInvalid, "The issuer's template cannot name an actor: " + err.Error() + ".", c.actorField(i, "claims")}
 		}
 		c.decision.Actors[i] = entityText(c.actors[i])
 	}
-	return passed
+	return c.checkMayAct(t, issuer)
+}
+
+// actorField names a member of actor i of the chain, where the proposal has it.
+func (c *call) actorField(i int, member string) string {
+	own := len(c.chain) - len(c.proposal.Actors)
+	if i < own {
+		return index("token.actors", i, member)
+	}
+	return index("actors", i-own, member)
 }
 
 // possession says why a token that must be bound to its owner's key is not.
@@ -124,9 +133,12 @@ func possession(t *writ.Token) string {
 }
 
 // checkMayAct holds whoever is appended to the token's chain against the one
-// party that the token lets act (RFC 8693, section 4.4).
+// party that the token lets act (RFC 8693, section 4.4): by its issuer and
+// subject, and by the entity that the template makes of it. A template may name
+// other claims than the subject, and then a party with this subject could give
+// itself any entity.
 func (c *call) checkMayAct(t *writ.Token, issuer *snapshot.Issuer) failure {
-	if t == nil || t.MayAct == nil {
+	if t == nil || t.MayAct == nil || len(c.proposal.Actors) == 0 {
 		return passed
 	}
 	or := func(s string) string {
@@ -135,9 +147,22 @@ func (c *call) checkMayAct(t *writ.Token, issuer *snapshot.Issuer) failure {
 		}
 		return s
 	}
+	first := len(c.chain) - len(c.proposal.Actors)
 	for i := range c.proposal.Actors {
 		if a := &c.proposal.Actors[i]; a.Subject != t.MayAct.Subject || or(a.Issuer) != or(t.MayAct.Issuer) {
-			return failure{writ.CodeTokenInvalid, "The token does not let this actor act.", index("actors", i, "subject")}
+			c.decision.Party = c.decision.Actors[first+i]
+			return failure{writ.CodeTokenInvalid, "The token does not let this actor act.", c.actorField(first+i, "subject")}
+		}
+	}
+	// The actors' issuer is that of may_act, and is one of the bundle's.
+	only, err := c.world.Issuers[or(t.MayAct.Issuer)].Actor.Entity(t.MayAct.Subject, t.MayAct.Claims)
+	if err != nil {
+		return failure{writ.CodeTokenInvalid, "The issuer's template cannot name whom the token lets act: " + err.Error() + ".", "token.may_act"}
+	}
+	for i := range c.proposal.Actors {
+		if c.actors[first+i] != only {
+			c.decision.Party = c.decision.Actors[first+i]
+			return failure{writ.CodeTokenInvalid, "The token does not let this actor act.", c.actorField(first+i, "claims")}
 		}
 	}
 	return passed

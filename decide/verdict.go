@@ -59,7 +59,7 @@ func (c *call) checkPolicy() failure {
 // judge applies steps 1 to 5 to one target.
 func (c *call) judge(v *targetVerdict) failure {
 	var failed, forbids []*policy.Policy
-	lacking := -1
+	lacking, erring, forbidden := -1, -1, -1 // the first party of each
 	for i := range 1 + len(c.actors) {
 		q := c.query(i, v)
 		verdict := c.world.Policies.Judge(q)
@@ -68,6 +68,12 @@ func (c *call) judge(v *targetVerdict) failure {
 		}
 		for _, e := range verdict.PermitErrors {
 			c.decision.Errors = merge(c.decision.Errors, []*policy.Policy{e.Policy})
+		}
+		if erring < 0 && len(verdict.ForbidErrors) > 0 {
+			erring = i
+		}
+		if forbidden < 0 && len(verdict.Forbids) > 0 {
+			forbidden = i
 		}
 		forbids = union(forbids, verdict.Forbids)
 		v.reviews = union(v.reviews, verdict.Reviews)
@@ -80,9 +86,11 @@ func (c *call) judge(v *targetVerdict) failure {
 	case len(failed) > 0:
 		slices.SortFunc(failed, policy.Compare)
 		c.decision.Errors = merge(c.decision.Errors, failed)
+		c.decision.Party = c.party(erring)
 		return failure{writ.CodePolicyError, "The forbid " + failed[0].ID + " could not be evaluated.", v.target.Pointer}
 	case len(forbids) > 0:
 		c.decision.Policies = merge(nil, forbids)
+		c.decision.Party = c.party(forbidden)
 		why := forbids[0].Explain
 		if why == "" {
 			why = "The policy " + forbids[0].ID + " forbids it."
@@ -90,15 +98,31 @@ func (c *call) judge(v *targetVerdict) failure {
 		return failure{forbids[0].Code, why, v.target.Pointer}
 	case lacking >= 0:
 		q := c.query(lacking, v)
+		c.decision.Party = c.party(lacking)
+		acting := ""
+		if lacking > 0 {
+			acting = ", who acts for " + c.decision.Principal
+		}
 		if c.lapsed(q.Principal) {
-			return failure{writ.CodeNoPermit, q.Principal.String() + " is not valid at this time.", v.target.Pointer}
+			if lacking > 0 {
+				acting += ","
+			}
+			return failure{writ.CodeNoPermit, q.Principal.String() + acting + " is not valid at this time.", v.target.Pointer}
 		}
 		for _, near := range c.world.Policies.Nearest(q) {
 			c.decision.Nearest = merge(c.decision.Nearest, []*policy.Policy{near.Policy})
 		}
-		return failure{writ.CodeNoPermit, "No policy permits " + c.decision.Action + " for " + q.Principal.String() + ".", v.target.Pointer}
+		return failure{writ.CodeNoPermit, "No policy permits " + c.decision.Action + " for " + q.Principal.String() + acting + ".", v.target.Pointer}
 	}
 	return passed
+}
+
+// party is the text of party i: the principal, then the actors in turn.
+func (c *call) party(i int) string {
+	if i == 0 {
+		return c.decision.Principal
+	}
+	return c.decision.Actors[i-1]
 }
 
 // lapsed reports whether the snapshot holds an entity that is outside of its

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed lab hello accounts-payable filesystem github
+//go:embed lab hello accounts-payable filesystem github shop
 var files embed.FS
 
 // Lab is the bundle of the source text's lab: a file reader and a payment
@@ -27,6 +27,10 @@ func Filesystem() fs.FS { return sub("filesystem") }
 // GitHub is thirteen tools of GitHub's server: one organisation to read, a list
 // of repositories to write, and people who agree to the rest.
 func GitHub() fs.FS { return sub("github") }
+
+// Shop is a shop's server whose carts are their customers' own, with groups
+// from the identity provider and agents that may do less than who sent them.
+func Shop() fs.FS { return sub("shop") }
 
 func sub(name string) fs.FS {
 	f, err := fs.Sub(files, name)

@@ -42,6 +42,7 @@ var all = []example{
 	{name: "github", files: examples.GitHub(), refused: map[string]string{
 		"github/search_code": "its query can name any repository",
 	}},
+	{name: "shop", files: examples.Shop()},
 }
 
 // clock is when scenarios run that state no time of their own. The answers
@@ -111,7 +112,7 @@ func TestExamples(t *testing.T) {
 				if p.Inactive {
 					t.Errorf("%s: covers no tool", p.ID)
 				}
-				if !reached[p.ID] && !p.AboutApproval() && e.unnoticed[p.ID] == "" {
+				if !reached[p.ID] && !p.AboutApproval() && !p.AboutRights() && e.unnoticed[p.ID] == "" {
 					t.Errorf("%s: no scenario reaches it", p.ID)
 				}
 			}

@@ -37,6 +37,9 @@ func (r *runner) policyMutants() ([]*trial, error) {
 		return out
 	}
 	for _, p := range r.world.Policies.Policies() {
+		if p.AboutRights() { // no proposal is answered by it
+			continue
+		}
 		mutants, err := mutantsOf(p, p.AboutApproval(), ids)
 		if err != nil {
 			return nil, err

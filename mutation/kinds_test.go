@@ -128,9 +128,11 @@ func TestPolicyKinds(t *testing.T) {
 	}
 }
 
-func bankRunner(t *testing.T) *runner {
+func bankRunner(t *testing.T) *runner { return runnerOf(t, "testdata/bank") }
+
+func runnerOf(t *testing.T, dir string) *runner {
 	t.Helper()
-	files, err := bundle.ReadDir("testdata/bank")
+	files, err := bundle.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

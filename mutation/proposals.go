@@ -71,6 +71,7 @@ func copyOf(p *writ.Proposal) writ.Proposal {
 	if p.Token != nil {
 		t := *p.Token
 		t.Audience, t.Scopes, t.Actors = slices.Clone(t.Audience), slices.Clone(t.Scopes), slices.Clone(t.Actors)
+		t.Groups = slices.Clone(t.Groups)
 		out.Token = &t
 	}
 	if p.Intent != nil {
@@ -252,7 +253,7 @@ func (g *proposalMutator) people() {
 				}
 				m.proposal.Principal.Subject = subject
 				if m.proposal.Token != nil {
-					m.proposal.Token.Subject, m.proposal.Token.Claims = subject, claims
+					m.proposal.Token.Subject, m.proposal.Token.Claims, m.proposal.Token.Groups = subject, claims, nil
 				} else if len(claims) > 0 {
 					m.proposal.Token = &writ.Token{Verified: true, Issuer: p.Principal.Issuer, Subject: subject, ExpiresAt: m.now.Add(time.Hour), Claims: claims}
 				}
@@ -260,6 +261,9 @@ func (g *proposalMutator) people() {
 		} else {
 			g.skip("principal: unknown", "the issuer's template makes no name that could be unknown")
 		}
+	}
+	if t := p.Token; t != nil && len(t.Groups) > 0 {
+		g.add("token groups dropped", func(m *proposalMutant) { m.proposal.Token.Groups = nil }).field = "principal"
 	}
 	for i, a := range p.Actors {
 		name := fmt.Sprintf("actor %d: unknown", i+1)

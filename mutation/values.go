@@ -98,7 +98,9 @@ func (g *proposalMutator) texts(t *contract.Type, v string) []change {
 		out = append(out, change{"another address", "mutant@writ-mutant.example", ""})
 	default:
 		out = nil
-		if other, ok := another(g.world.Entities.IDs(t.Entity), v); ok {
+		if t.BoundTo != "" {
+			out = g.handles(t, v)
+		} else if other, ok := another(g.world.Entities.IDs(t.Entity), v); ok {
 			out = append(out, change{"another " + string(t.Entity) + " of the bundle", other, ""})
 		}
 		unknown := change{"an unknown " + string(t.Entity), "writ-mutant", writ.CodeTargetUnknown}
@@ -106,6 +108,48 @@ func (g *proposalMutator) texts(t *contract.Type, v string) []change {
 			unknown.code = ""
 		}
 		out = append(out, unknown)
+	}
+	return out
+}
+
+// handles are the first entity of the bundle that is the principal's own, and
+// the first that is not: that one must be unknown.
+func (g *proposalMutator) handles(t *contract.Type, v string) []change {
+	p := &g.of.Proposal
+	var claims map[string]string
+	if p.Token != nil {
+		claims = p.Token.Claims
+	}
+	issuer := g.world.Issuers[p.Principal.Issuer]
+	if issuer == nil {
+		return nil
+	}
+	who, err := issuer.Principal.Entity(p.Principal.Subject, claims)
+	if err != nil {
+		return nil
+	}
+	var out []change
+	own, foreign := false, false
+	for _, id := range g.world.Entities.IDs(t.Entity) {
+		if id == v || own && foreign {
+			continue
+		}
+		e, held := g.world.Entities.Get(types.NewEntityUID(t.Entity, types.String(id)), g.of.Now)
+		owner, _ := e.Attributes.Get(types.String(t.BoundTo))
+		set, _ := owner.(types.Set)
+		switch {
+		case !held:
+		case owner == types.Value(who) || set.Contains(who):
+			if !own {
+				out = append(out, change{"another " + string(t.Entity) + " of one's own", id, ""})
+			}
+			own = true
+		default:
+			if !foreign {
+				out = append(out, change{"somebody else's " + string(t.Entity), id, writ.CodeTargetUnknown})
+			}
+			foreign = true
+		}
 	}
 	return out
 }

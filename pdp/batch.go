@@ -30,17 +30,17 @@ type Item struct {
 const keysWithin = time.Second
 
 // DecideBatch answers proposals in their order, all from one snapshot and at
-// one instant. demand is that of Decide. A bad one denies itself alone. More
-// than MaxBatch, or none, are an error, as is a ctx that ends before everything
-// is decided; an error counts as a denial of all.
-func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item, demand string) ([]Answer, error) {
+// one instant. A bad one denies itself alone. More than MaxBatch, or none, are
+// an error, as is a ctx that ends before everything is decided; an error counts
+// as a denial of all.
+func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item, ask Ask) ([]Answer, error) {
 	if caller == nil {
 		return nil, errors.New("pdp: nothing was decided: there is no caller")
 	}
 	if len(items) == 0 || len(items) > MaxBatch {
 		return nil, fmt.Errorf("pdp: a batch has 1 to %d proposals, not %d", MaxBatch, len(items))
 	}
-	s, err := p.setting(ctx, demand)
+	s, err := p.setting(ctx, ask.AtLeastAsFresh)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,9 @@ func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item
 			decisions[i] = malformed(s.world, item.Proposal, item.Field, item.Unreadable)
 		} else {
 			judging, judged := context.WithDeadline(within[i], s.read.Add(keysWithin))
-			items[i].Proposal = p.tokens.Judge(judging, s.world, as, item.Proposal, s.now)
+			items[i].Proposal = p.judge(judging, &s, as, item.Proposal)
 			judged()
-			decisions[i] = s.decide(as, items[i].Proposal, observer(within[i]))
+			items[i].Proposal, decisions[i] = p.answer(within[i], &s, as, items[i].Proposal, observer(within[i]))
 		}
 		done := time.Now()
 		took[i], read = done.Sub(read), done
@@ -76,7 +76,7 @@ func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item
 			// What fails here may not take the process along: unsettled is denied.
 			answers[i] = Answer{decision: unrecorded(&decisions[i])}
 			defer func() { _ = recover() }()
-			answers[i] = p.settle(within[i], &s, caller, item.Proposal, decisions[i], took[i])
+			answers[i] = p.settle(within[i], &s, asked{caller: caller, as: as, proposal: item.Proposal, grant: ask.Grant}, decisions[i], took[i])
 			ends[i]()
 		})
 	}

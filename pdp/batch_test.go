@@ -32,7 +32,7 @@ func TestBatch(t *testing.T) {
 			proposals, want = append(proposals, pdp.Item{Proposal: &writ.Proposal{}, Unreadable: "It is not a valid time.", Field: "token.expires_at"}), append(want, writ.CodeMalformedProposal)
 		}
 	}
-	answers, err := p.DecideBatch(t.Context(), host, proposals, "")
+	answers, err := p.DecideBatch(t.Context(), host, proposals, pdp.Ask{})
 	if err != nil || len(answers) != len(want) {
 		t.Fatalf("%d answers, %v", len(answers), err)
 	}
@@ -60,12 +60,12 @@ func TestBatchRefused(t *testing.T) {
 	cancel()
 	one := make([]pdp.Item, 1)
 	for name, try := range map[string]func() ([]pdp.Answer, error){
-		"none": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, nil, "") },
+		"none": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, nil, pdp.Ask{}) },
 		"257": func() ([]pdp.Answer, error) {
-			return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 257), "")
+			return p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 257), pdp.Ask{})
 		},
-		"no caller": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), nil, one, "") },
-		"late":      func() ([]pdp.Answer, error) { return p.DecideBatch(late, b.Snapshot.LocalHost, one, "") },
+		"no caller": func() ([]pdp.Answer, error) { return p.DecideBatch(t.Context(), nil, one, pdp.Ask{}) },
+		"late":      func() ([]pdp.Answer, error) { return p.DecideBatch(late, b.Snapshot.LocalHost, one, pdp.Ask{}) },
 	} {
 		if answers, err := try(); err == nil || answers != nil {
 			t.Errorf("%s: %v, %v", name, answers, err)
@@ -74,7 +74,7 @@ func TestBatchRefused(t *testing.T) {
 	if len(log.records) != 0 {
 		t.Error("something was recorded of nothing")
 	}
-	if answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 256), ""); err != nil || len(answers) != 256 {
+	if answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, make([]pdp.Item, 256), pdp.Ask{}); err != nil || len(answers) != 256 {
 		t.Errorf("256: %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestBatchSettlesOrDenies(t *testing.T) {
 	b := lab(t)
 	p := newPDP(t, panicking{}, holding(b.Snapshot))
 	s := b.Scenarios[0].At(time.Now())
-	answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, []pdp.Item{{Proposal: &s.Proposal}}, "")
+	answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, []pdp.Item{{Proposal: &s.Proposal}}, pdp.Ask{})
 	if err != nil || len(answers) != 1 || answers[0].Allowed() || answers[0].Decision().Code != writ.CodeAuditUnavailable {
 		t.Errorf("%v, %v", answers, err)
 	}

@@ -47,7 +47,7 @@ func TestBatchWaitsOnceForKeys(t *testing.T) {
 	// Each would wait for a second; together they may take less than these.
 	ctx, cancel := context.WithTimeout(t.Context(), (issuers-2)*time.Second)
 	defer cancel()
-	answers, err := p.DecideBatch(ctx, b.Snapshot.Callers[good.Caller], items, "")
+	answers, err := p.DecideBatch(ctx, b.Snapshot.Callers[good.Caller], items, pdp.Ask{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ func with(b *bundle.Bundle, generation uint64, name string, is *writ.Caller) *sn
 	if is != nil {
 		world.Callers[name] = is
 	}
+	world.Rights = snapshot.NewRights(world.Policies, world.Callers, world.Servers, nil)
 	view, err := revocation.New(nil)
 	if err != nil {
 		panic(err)
@@ -54,15 +55,15 @@ func TestCallerOfTheWorld(t *testing.T) {
 				first, second := with(b, 1, is.Name, is), with(b, 2, is.Name, c.then)
 				h := holding(first)
 				p := newPDP(t, log, h)
-				if a, err := p.Decide(t.Context(), is, &s.Proposal, ""); err != nil || !a.Allowed() {
+				if a, err := p.Decide(t.Context(), is, &s.Proposal, pdp.Ask{}); err != nil || !a.Allowed() {
 					t.Fatalf("before: %+v, %v", a.Decision(), err)
 				}
 				time.AfterFunc(100*time.Millisecond, func() { h.Store(second) })
-				a, err := p.Decide(t.Context(), is, &s.Proposal, second.Revision)
+				a, err := p.Decide(t.Context(), is, &s.Proposal, pdp.Ask{AtLeastAsFresh: second.Revision})
 				if err != nil || a.Decision().Code != c.want || a.Decision().Revision != second.Revision {
 					t.Errorf("%+v, %v, want %s", a.Decision(), err, c.want)
 				}
-				batch, err := p.DecideBatch(t.Context(), is, []pdp.Item{{Proposal: &s.Proposal}}, "")
+				batch, err := p.DecideBatch(t.Context(), is, []pdp.Item{{Proposal: &s.Proposal}}, pdp.Ask{})
 				if err != nil || batch[0].Decision().Code != c.want || batch[0].Decision().Revision != second.Revision {
 					t.Errorf("a batch: %v, %v, want %s", batch, err, c.want)
 				}

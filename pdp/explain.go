@@ -56,7 +56,7 @@ func (s *setting) asked(as string) *writ.Caller {
 	if as != "" {
 		asked = s.world.Callers[as]
 	}
-	if asked != nil && !asked.Has(writ.RoleHost) {
+	if !s.world.May(asked, "Decide") {
 		return nil // nobody else may propose
 	}
 	return asked

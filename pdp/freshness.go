@@ -80,7 +80,7 @@ func (s *setting) caller(asking *writ.Caller) *writ.Caller {
 	if s.world == nil {
 		return nil
 	}
-	if is := s.world.Callers[asking.Name]; is.Has(writ.RoleHost) {
+	if is := s.world.Callers[asking.Name]; s.world.May(is, "Decide") {
 		return is
 	}
 	return nil

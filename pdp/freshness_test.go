@@ -74,7 +74,7 @@ func TestDemanded(t *testing.T) {
 				s := named(t, b, "small allowlisted payment")
 				caller := b.Snapshot.Callers[s.Caller]
 				begun := time.Now()
-				a, err := p.Decide(t.Context(), caller, &s.Proposal, c.demand)
+				a, err := p.Decide(t.Context(), caller, &s.Proposal, pdp.Ask{AtLeastAsFresh: c.demand})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -106,7 +106,7 @@ func TestDemanded(t *testing.T) {
 				// The same at the other doors. All of a batch wait once, in one world.
 				h.Store(first)
 				begun = time.Now()
-				answers, err := p.DecideBatch(t.Context(), caller, []pdp.Item{{Proposal: &s.Proposal}, {Proposal: &s.Proposal}, {Unreadable: "It is bad.", Field: "x"}}, c.demand)
+				answers, err := p.DecideBatch(t.Context(), caller, []pdp.Item{{Proposal: &s.Proposal}, {Proposal: &s.Proposal}, {Unreadable: "It is bad.", Field: "x"}}, pdp.Ask{AtLeastAsFresh: c.demand})
 				if err != nil || len(answers) != 3 || answers[2].Decision().Code != writ.CodeMalformedProposal {
 					t.Fatalf("%v, %v", answers, err)
 				}
@@ -142,7 +142,7 @@ func TestDemandEndsWithTheCall(t *testing.T) {
 		s := named(t, b, "small allowlisted payment")
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if a, err := p.Decide(ctx, b.Snapshot.Callers[s.Caller], &s.Proposal, at(b, 2).Revision); !errors.Is(err, context.DeadlineExceeded) || a.Allowed() {
+		if a, err := p.Decide(ctx, b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{AtLeastAsFresh: at(b, 2).Revision}); !errors.Is(err, context.DeadlineExceeded) || a.Allowed() {
 			t.Errorf("%v, %v", a.Decision(), err)
 		}
 		if len(log.records) != 0 {
@@ -173,12 +173,12 @@ func TestStale(t *testing.T) {
 		ask := func(s bundle.Scenario) writ.Decision {
 			t.Helper()
 			s = s.At(time.Now())
-			a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+			a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			d := a.Decision()
-			batch, err := p.DecideBatch(t.Context(), b.Snapshot.Callers[s.Caller], []pdp.Item{{Proposal: &s.Proposal}}, "")
+			batch, err := p.DecideBatch(t.Context(), b.Snapshot.Callers[s.Caller], []pdp.Item{{Proposal: &s.Proposal}}, pdp.Ask{})
 			if err != nil || batch[0].Decision().Code != d.Code || !batch[0].Decision().HeardAt.Equal(d.HeardAt) {
 				t.Errorf("the batch says %v, %v", batch, err)
 			}
@@ -261,7 +261,7 @@ func TestStaleByEitherClock(t *testing.T) {
 		}
 		h.Heard(heard)
 		s := named(t, b, "small allowlisted payment")
-		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 		if err != nil || a.Decision().Code != c.want {
 			t.Errorf("%s: %+v, %v, want %s", c.name, a.Decision(), err, c.want)
 		}
@@ -282,7 +282,7 @@ func reading(t *testing.T, b *bundle.Bundle) string {
 	p := newPDP(t, &memory{}, holding(b.Snapshot))
 	for _, s := range b.Scenarios {
 		s = s.At(time.Now())
-		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 		if d := a.Decision(); err == nil && a.Allowed() && (d.Effect == writ.Read || d.Effect == writ.Pure) {
 			return s.Name
 		}
@@ -300,7 +300,7 @@ func TestNeverStale(t *testing.T) {
 		p := newPDP(t, &memory{}, h)
 		time.Sleep(1000 * time.Hour)
 		s := named(t, b, "small allowlisted payment")
-		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 		if err != nil || !a.Allowed() || !a.Decision().HeardAt.IsZero() {
 			t.Errorf("%+v, %v", a.Decision(), err)
 		}

@@ -9,6 +9,7 @@
 package pdp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,7 +18,10 @@ import (
 	"time"
 
 	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/approval"
 	"github.com/writ-pdp/writ/audit"
+	"github.com/writ-pdp/writ/grant"
+	"github.com/writ-pdp/writ/keyring"
 	"github.com/writ-pdp/writ/snapshot"
 	"github.com/writ-pdp/writ/token"
 )
@@ -42,7 +46,32 @@ type Config struct {
 	// Tokens verifies access tokens. Nil: one that nobody has verified is
 	// invalid.
 	Tokens *token.Verifier
+
+	// Keys sign grants and approvals, Ledger remembers what is redeemed, and
+	// Reviews what people are asked. All of them or none: with none they are in
+	// memory, made here, and gone with the process, which also forgets what
+	// proposals it has redeemed.
+	Keys    *keyring.Ring
+	Ledger  grant.Ledger
+	Reviews approval.Store
+	// Shared says that there are other replicas, with the same ledger.
+	Shared bool
+	// Issuer names this decision point in what it signs. Empty: [DefaultIssuer].
+	Issuer string
+	// GrantLifetime is how long a grant can be redeemed; 0:
+	// [DefaultGrantLifetime]. At least a second, at most [MaxGrantLifetime].
+	GrantLifetime time.Duration
+	// ApprovalLifetime is how long an approval counts; 0:
+	// [DefaultApprovalLifetime]. At least a minute, at most
+	// [approval.MaxLifetime].
+	ApprovalLifetime time.Duration
+	// Name is how the ledger names digests over values that could be guessed: as
+	// the log does, where it is to be filled from there. Nil: as they are.
+	Name func(digest string) string
 }
+
+// DefaultIssuer is the iss of grants and approvals.
+const DefaultIssuer = "writ"
 
 // PDP answers proposals. Make one with [New]; it is safe for concurrent use.
 type PDP struct {
@@ -52,59 +81,105 @@ type PDP struct {
 	maxStaleness time.Duration // 0: there is no limit
 	tokens       *token.Verifier
 
+	keys      *keyring.Ring
+	ledger    grant.Ledger
+	reviews   approval.Store
+	shared    bool
+	issuer    string
+	lifetime  time.Duration // of grants
+	approvals time.Duration // their lifetime
+	named     func(string) string
+	minted    minted
+
 	last atomic.Int64 // the latest instant given out, in Unix nanoseconds
 }
 
 // New returns a PDP. It refuses to be made without a log: nothing may be
 // answered that could not be recorded.
 func New(cfg Config) (*PDP, error) {
-	if cfg.Log == nil {
+	p := &PDP{
+		snapshots: cfg.Snapshots, log: cfg.Log, revocations: cfg.Revocations, maxStaleness: cfg.MaxStaleness, tokens: cfg.Tokens,
+		keys: cfg.Keys, ledger: cfg.Ledger, reviews: cfg.Reviews, shared: cfg.Shared,
+		issuer:   cmp.Or(cfg.Issuer, DefaultIssuer),
+		lifetime: cmp.Or(cfg.GrantLifetime, DefaultGrantLifetime), approvals: cmp.Or(cfg.ApprovalLifetime, DefaultApprovalLifetime),
+		named: cfg.Name,
+	}
+	switch {
+	case cfg.Log == nil:
 		return nil, errors.New("pdp: a log is required: what is not recorded is not answered")
-	}
-	if cfg.Snapshots == nil {
+	case cfg.Snapshots == nil:
 		return nil, errors.New("pdp: a snapshot holder is required")
-	}
-	if cfg.MaxStaleness < 0 {
+	case cfg.MaxStaleness < 0:
 		return nil, errors.New("pdp: MaxStaleness is negative: give a duration, or 0 for no limit")
+	case p.lifetime < time.Second || p.lifetime > MaxGrantLifetime:
+		return nil, fmt.Errorf("pdp: grants live from 1s to %v, not %v", MaxGrantLifetime, p.lifetime)
+	case p.approvals < time.Minute || p.approvals > approval.MaxLifetime:
+		return nil, fmt.Errorf("pdp: approvals live from 1m to %v, not %v", approval.MaxLifetime, p.approvals)
+	case p.named == nil:
+		p.named = func(digest string) string { return digest }
 	}
-	return &PDP{snapshots: cfg.Snapshots, log: cfg.Log, revocations: cfg.Revocations, maxStaleness: cfg.MaxStaleness, tokens: cfg.Tokens}, nil
+	missing := 0
+	for _, m := range [...]bool{p.keys == nil, p.ledger == nil, p.reviews == nil} {
+		if m {
+			missing++
+		}
+	}
+	switch {
+	case missing == 0:
+		return p, nil
+	case missing < 3 || cfg.Shared:
+		return nil, errors.New("pdp: keys, a ledger and reviews belong together: give all of them, or none and be alone")
+	}
+	return p, p.alone()
 }
 
-// Answer is one recorded decision. Its zero value denies.
-type Answer struct {
-	id       string
-	decision writ.Decision
+// alone makes what a PDP needs that is the only one: keys, a ledger and reviews
+// in memory.
+func (p *PDP) alone() (err error) {
+	if p.keys, err = keyring.New(keyring.Config{}, time.Now()); err != nil {
+		return err
+	}
+	if p.ledger, err = grant.NewMemory(grant.MemoryConfig{Revocations: p.sequence}); err != nil {
+		return err
+	}
+	p.reviews, err = approval.NewMemory(approval.MemoryConfig{})
+	return err
 }
 
-// ID names the decision in the log: 26 random characters (crypto/rand.Text).
-func (a Answer) ID() string { return a.id }
+// sequence is that of the revocations in force.
+func (p *PDP) sequence() uint64 {
+	if world := p.snapshots.Load(); world != nil {
+		return world.Revocations.Sequence()
+	}
+	return 0
+}
 
-// Decision returns what was decided and recorded.
-func (a Answer) Decision() writ.Decision { return a.decision }
-
-// Allowed reports whether the call may go ahead.
-func (a Answer) Allowed() bool { return a.decision.Outcome == writ.Allow }
-
-// Decide answers one proposal that caller brings, in a world that is at least
-// as fresh as the revision demand, which is text from an earlier answer; empty:
-// in whichever is current. What caller may do and vouch for is what that world
-// says of its name. A denial is an answer; an error means that nothing could be
-// decided, because ctx ended first, and counts as a denial.
-func (p *PDP) Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal, demand string) (Answer, error) {
+// Decide answers one proposal that caller brings. What caller may do and vouch
+// for is what the world that answers says of its name. A denial is an answer;
+// an error means that nothing could be decided, because ctx ended first, and
+// counts as a denial.
+func (p *PDP) Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal, ask Ask) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, fmt.Errorf("pdp: nothing was decided: %w", err)
 	}
 	if caller == nil || proposal == nil {
 		return Answer{}, errors.New("pdp: nothing was decided: there is no caller or no proposal")
 	}
-	s, err := p.setting(ctx, demand)
+	s, err := p.setting(ctx, ask.AtLeastAsFresh)
 	if err != nil {
 		return Answer{}, err
 	}
 	as := s.caller(caller)
-	proposal = p.tokens.Judge(ctx, s.world, as, proposal, s.now)
-	d := s.decide(as, proposal, observer(ctx))
-	return p.settle(ctx, &s, caller, proposal, d, time.Since(s.read)), nil
+	proposal, d := p.answer(ctx, &s, as, p.judge(ctx, &s, as, proposal), observer(ctx))
+	return p.settle(ctx, &s, asked{caller: caller, as: as, proposal: proposal, grant: ask.Grant}, d, time.Since(s.read)), nil
+}
+
+// asked is a question that is being answered.
+type asked struct {
+	caller   *writ.Caller   // who asks
+	as       *writ.Caller   // the same, as the world that answers says; nil: nobody who may
+	proposal *writ.Proposal // judged; may be nil
+	grant    bool           // a grant is wanted also where the call needs none
 }
 
 // Refuse answers MALFORMED_PROPOSAL to a proposal that could not be read off
@@ -118,7 +193,7 @@ func (p *PDP) Refuse(ctx context.Context, caller *writ.Caller, proposal *writ.Pr
 		return Answer{}, errors.New("pdp: nothing was decided: there is no caller or no proposal")
 	}
 	s := setting{world: p.snapshots.Load(), now: p.now()}
-	return p.settle(ctx, &s, caller, proposal, malformed(s.world, proposal, field, why), 0), nil
+	return p.settle(ctx, &s, asked{caller: caller, proposal: proposal}, malformed(s.world, proposal, field, why), 0), nil
 }
 
 // malformed is the decision on a proposal that could not be read.
@@ -133,17 +208,32 @@ func malformed(world *snapshot.Snapshot, proposal *writ.Proposal, field, why str
 	return d
 }
 
-// settle alone makes an Answer: record, then release. An ALLOW of anything
-// but a pure or a read is durable before it is given. To decide took some time;
-// 0: it was not measured.
-func (p *PDP) settle(ctx context.Context, s *setting, caller *writ.Caller, proposal *writ.Proposal, d writ.Decision, took time.Duration) Answer {
-	id := rand.Text()
-	durable := d.Outcome == writ.Allow && d.Effect != writ.Read && d.Effect != writ.Pure
-	if err := p.log.Append(ctx, record(ctx, id, s, caller, proposal, &d, took), durable); err != nil {
-		d = unrecorded(&d)
+// settle alone makes an Answer: mint, record, then release. An ALLOW that
+// carries a grant, or is of anything but a pure or a read, is durable before it
+// is given. To decide took some time; 0: it was not measured.
+func (p *PDP) settle(ctx context.Context, s *setting, q asked, d writ.Decision, took time.Duration) Answer {
+	a := Answer{id: rand.Text(), decision: d}
+	var minted *open
+	switch d.Outcome {
+	case writ.Allow:
+		a.decision, minted = p.mint(ctx, s, q, d)
+	case writ.ReviewRequired:
+		a.decision, a.review = p.review(ctx, s, q, d)
 	}
-	describe(ctx, id, &d)
-	return Answer{id: id, decision: d}
+	r := record(ctx, a.id, s, q.caller, q.proposal, &a.decision, took)
+	r.Review = a.review.ID
+	if minted != nil {
+		a.grant = minted.grant()
+		r.Grant = a.grant.ID
+	}
+	durable := a.decision.Outcome == writ.Allow && (minted != nil || !harmless(d.Effect))
+	if err := p.log.Append(ctx, r, durable); err != nil {
+		a.decision, a.grant, a.review = unrecorded(&d), Grant{}, Ticket{}
+	} else if minted != nil {
+		p.minted.add(minted)
+	}
+	describe(ctx, a.id, &a.decision)
+	return a
 }
 
 // unrecorded is the decision that goes in the place of d when d could not be

@@ -89,7 +89,7 @@ func TestRecorded(t *testing.T) {
 	p := newPDP(t, log, holding(b.Snapshot))
 	for i, s := range b.Scenarios {
 		s := s.At(time.Now())
-		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestUnrecorded(t *testing.T) {
 	p := newPDP(t, &memory{fail: errors.New("disk full")}, holding(b.Snapshot))
 	for _, s := range b.Scenarios {
 		s := s.At(time.Now())
-		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestUnrecordedOnDisk(t *testing.T) {
 	}
 	p := newPDP(t, log, holding(b.Snapshot))
 	s := b.Scenarios[0].At(time.Now())
-	if a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, ""); err != nil || a.Decision().Code != writ.CodeAuditUnavailable {
+	if a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{}); err != nil || a.Decision().Code != writ.CodeAuditUnavailable {
 		t.Errorf("%v, %v", a.Decision(), err)
 	}
 }
@@ -171,7 +171,7 @@ func TestOnDisk(t *testing.T) {
 			continue
 		}
 		s = s.At(time.Now())
-		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+		a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 		if err != nil || !a.Allowed() {
 			t.Fatalf("%+v, %v", a.Decision(), err)
 		}
@@ -190,7 +190,7 @@ func TestNoSnapshot(t *testing.T) {
 	log := &memory{}
 	p := newPDP(t, log, &snapshot.Holder{})
 	s := b.Scenarios[0].At(time.Now())
-	a, err := p.Decide(t.Context(), &writ.Caller{Name: "host"}, &s.Proposal, "")
+	a, err := p.Decide(t.Context(), &writ.Caller{Name: "host"}, &s.Proposal, pdp.Ask{})
 	if err != nil || a.Decision().Code != writ.CodeSnapshotStale || a.Decision().Control != writ.ControlFreshness || a.Allowed() || len(log.records) != 1 {
 		t.Errorf("%+v, %v, %d records", a.Decision(), err, len(log.records))
 	}
@@ -205,9 +205,9 @@ func TestNothingDecided(t *testing.T) {
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, decide := range map[string]func() (pdp.Answer, error){
-		"late":            func() (pdp.Answer, error) { return p.Decide(late, &writ.Caller{Name: "host"}, &s.Proposal, "") },
-		"no caller":       func() (pdp.Answer, error) { return p.Decide(t.Context(), nil, &s.Proposal, "") },
-		"no proposal":     func() (pdp.Answer, error) { return p.Decide(t.Context(), &writ.Caller{Name: "host"}, nil, "") },
+		"late":            func() (pdp.Answer, error) { return p.Decide(late, &writ.Caller{Name: "host"}, &s.Proposal, pdp.Ask{}) },
+		"no caller":       func() (pdp.Answer, error) { return p.Decide(t.Context(), nil, &s.Proposal, pdp.Ask{}) },
+		"no proposal":     func() (pdp.Answer, error) { return p.Decide(t.Context(), &writ.Caller{Name: "host"}, nil, pdp.Ask{}) },
 		"late refusal":    func() (pdp.Answer, error) { return p.Refuse(late, &writ.Caller{}, &s.Proposal, "x", "y") },
 		"refuse nobody's": func() (pdp.Answer, error) { return p.Refuse(t.Context(), nil, nil, "x", "y") },
 	} {
@@ -246,7 +246,7 @@ func TestClock(t *testing.T) {
 		s.Proposal.Token.ExpiresAt = time.Now().Add(30 * time.Second)
 		caller := b.Snapshot.Callers[s.Caller]
 		decide := func() writ.Code {
-			a, err := p.Decide(t.Context(), caller, &s.Proposal, "")
+			a, err := p.Decide(t.Context(), caller, &s.Proposal, pdp.Ask{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +276,7 @@ func TestConcurrent(t *testing.T) {
 		all.Go(func() {
 			for _, s := range b.Scenarios {
 				s := s.At(time.Now())
-				if a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, ""); err != nil || a.Decision().Code != s.Expect.Code {
+				if a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{}); err != nil || a.Decision().Code != s.Expect.Code {
 					t.Errorf("%s: %s, %v", s.Name, a.Decision().Code, err)
 				}
 			}

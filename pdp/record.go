@@ -30,6 +30,14 @@ func record(ctx context.Context, id string, s *setting, caller *writ.Caller, p *
 		ReviewDigest: d.ReviewDigest.String(), PolicyDigest: d.PolicyDigest.String(),
 		Took: audit.Stages{Wait: s.wait, Decide: took},
 	}
+	for i := range p.Approvals {
+		if a := &p.Approvals[i]; !a.Forged && i < decide.MaxApprovals {
+			r.Approvals = append(r.Approvals, clip(a.ID, maxName))
+		}
+	}
+	if !p.Retries.IsZero() {
+		r.RetriesDigest = p.Retries.String()
+	}
 	if len(p.AccessToken) > 0 {
 		r.TokenDigest = canon.Sum(p.AccessToken).String()
 	}

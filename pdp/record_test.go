@@ -80,7 +80,7 @@ const fullPayment = `{"branch":"north","account":"secret-9","amount":900,"a/b":"
 func decided(t testing.TB, world *snapshot.Snapshot, proposal *writ.Proposal) (writ.Decision, audit.Record) {
 	t.Helper()
 	log := &memory{}
-	a, err := newPDP(t, log, holding(world)).Decide(t.Context(), world.LocalHost, proposal, "")
+	a, err := newPDP(t, log, holding(world)).Decide(t.Context(), world.LocalHost, proposal, pdp.Ask{})
 	if err != nil || len(log.records) != 1 {
 		t.Fatalf("%d records, %v", len(log.records), err)
 	}
@@ -160,7 +160,7 @@ func TestRecordOfTargets(t *testing.T) {
 	for _, s := range lab(t).Scenarios {
 		s := s.At(time.Now())
 		log := &memory{}
-		if _, err := newPDP(t, log, holding(world)).Decide(t.Context(), world.Callers[s.Caller], &s.Proposal, ""); err != nil {
+		if _, err := newPDP(t, log, holding(world)).Decide(t.Context(), world.Callers[s.Caller], &s.Proposal, pdp.Ask{}); err != nil {
 			t.Fatal(err)
 		}
 		if slices.Contains(log.records[0].Resources, "") {
@@ -289,7 +289,7 @@ func TestStages(t *testing.T) {
 		holder := holding(world.At(source, 1, nil))
 		log := &memory{}
 		p := newPDP(t, log, holder)
-		if _, err := p.Decide(t.Context(), world.LocalHost, payment(world, "pay", fullPayment), ""); err != nil {
+		if _, err := p.Decide(t.Context(), world.LocalHost, payment(world, "pay", fullPayment), pdp.Ask{}); err != nil {
 			t.Fatal(err)
 		}
 		if took := log.records[0].Took; took.Wait != 0 {
@@ -300,7 +300,7 @@ func TestStages(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			holder.Store(later)
 		}()
-		a, err := p.Decide(t.Context(), world.LocalHost, payment(world, "pay", fullPayment), later.Revision)
+		a, err := p.Decide(t.Context(), world.LocalHost, payment(world, "pay", fullPayment), pdp.Ask{AtLeastAsFresh: later.Revision})
 		if err != nil || !a.Allowed() {
 			t.Fatal(a.Decision(), err)
 		}
@@ -312,13 +312,13 @@ func TestStages(t *testing.T) {
 	log := &memory{}
 	p := newPDP(t, log, holding(world))
 	begun := time.Now()
-	if _, err := p.DecideBatch(t.Context(), world.LocalHost, []pdp.Item{{Proposal: payment(world, "pay", fullPayment)}, {Proposal: payment(world, "show", "{}")}}, ""); err != nil {
+	if _, err := p.DecideBatch(t.Context(), world.LocalHost, []pdp.Item{{Proposal: payment(world, "pay", fullPayment)}, {Proposal: payment(world, "show", "{}")}}, pdp.Ask{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Explain(t.Context(), world.LocalOperator, "", payment(world, "pay", fullPayment), ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Decide(t.Context(), world.LocalHost, payment(world, "pay", fullPayment), ""); err != nil {
+	if _, err := p.Decide(t.Context(), world.LocalHost, payment(world, "pay", fullPayment), pdp.Ask{}); err != nil {
 		t.Fatal(err)
 	}
 	var sum time.Duration

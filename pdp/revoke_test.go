@@ -85,7 +85,7 @@ func TestRevoke(t *testing.T) {
 	if err != nil || len(added) != 2 || added[0].Sequence != 1 || added[1].Sequence != 2 || added[0].Author != "op for ann" || added[1].Author != "op" {
 		t.Fatalf("%+v, %v", added, err)
 	}
-	a, err := p.Decide(t.Context(), caller, &s.Proposal, revision)
+	a, err := p.Decide(t.Context(), caller, &s.Proposal, pdp.Ask{AtLeastAsFresh: revision})
 	if err != nil || a.Decision().Code != writ.CodePrincipalRevoked || a.Decision().Revision != revision {
 		t.Errorf("%+v, %v", a.Decision(), err)
 	}
@@ -247,7 +247,7 @@ func TestRevokedBeforeItExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.h.Store(b.Snapshot.At("test", 2, l.view)) // now it comes
-	a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+	a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 	if err != nil || a.Decision().Code != writ.CodeToolRevoked {
 		t.Errorf("%+v, %v", a.Decision(), err)
 	}

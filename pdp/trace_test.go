@@ -39,7 +39,7 @@ func TestSpan(t *testing.T) {
 	for i, s := range b.Scenarios {
 		s := s.At(time.Now())
 		ctx, span := tracer.Start(t.Context(), s.Name)
-		a, err := p.Decide(ctx, b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+		a, err := p.Decide(ctx, b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 		span.End()
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +57,9 @@ func TestSpan(t *testing.T) {
 				t.Errorf("%s: %s is %q, want %q", s.Name, key, attributes[key], want)
 			}
 		}
-		controls := slices.DeleteFunc(slices.Clone(writ.Controls[:]), func(c writ.Control) bool { return c == writ.ControlFreshness || c == writ.ControlAudit })
+		controls := slices.DeleteFunc(slices.Clone(writ.Controls[:]), func(c writ.Control) bool {
+			return c == writ.ControlFreshness || c == writ.ControlGrant || c == writ.ControlEffect || c == writ.ControlAudit
+		})
 		for j, e := range ended.Events() {
 			got, last := said(e.Attributes), j == len(ended.Events())-1
 			if e.Name != "control" || j >= len(controls) || got["writ.control"] != string(controls[j]) {
@@ -92,7 +94,7 @@ func TestSpanOfTheUnread(t *testing.T) {
 	const claim = "a stranger's text"
 	proposal := &writ.Proposal{RequestID: claim, Server: writ.ServerRef{ID: claim}, Tool: claim, Principal: writ.Principal{Subject: claim}}
 	ctx, span := tracer.Start(t.Context(), "call")
-	if _, err := p.Decide(ctx, &writ.Caller{Name: "host"}, proposal, ""); err != nil {
+	if _, err := p.Decide(ctx, &writ.Caller{Name: "host"}, proposal, pdp.Ask{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Refuse(ctx, &writ.Caller{Name: "host"}, proposal, "token", "It is not a token."); err != nil {
@@ -120,7 +122,7 @@ func TestSpansOfABatch(t *testing.T) {
 		s := s.At(time.Now())
 		items = append(items, pdp.Item{Proposal: &s.Proposal})
 	}
-	answers, err := p.DecideBatch(ctx, b.Snapshot.Callers[b.Scenarios[0].Caller], items, "")
+	answers, err := p.DecideBatch(ctx, b.Snapshot.Callers[b.Scenarios[0].Caller], items, pdp.Ask{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +168,7 @@ func TestTraceOfRecords(t *testing.T) {
 	if _, err := p.Refuse(ctx, &writ.Caller{Name: "host"}, &s.Proposal, "x", "y"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Decide(t.Context(), &writ.Caller{Name: "host"}, &s.Proposal, ""); err != nil {
+	if _, err := p.Decide(t.Context(), &writ.Caller{Name: "host"}, &s.Proposal, pdp.Ask{}); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{remote.TraceID().String(), remote.TraceID().String(), ""} {

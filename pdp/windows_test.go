@@ -7,6 +7,7 @@ import (
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/bundle"
+	"github.com/writ-pdp/writ/pdp"
 	"github.com/writ-pdp/writ/revocation"
 )
 
@@ -124,7 +125,7 @@ func TestWindowsFireOnTime(t *testing.T) {
 					want writ.Code
 				}{{at.Add(-time.Second), c.before}, {at.Add(-1), c.before}, {at, c.then}, {at.Add(time.Second), c.then}} {
 					time.Sleep(time.Until(instant.at))
-					a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, "")
+					a, err := p.Decide(t.Context(), b.Snapshot.Callers[s.Caller], &s.Proposal, pdp.Ask{})
 					if err != nil || a.Decision().Code != instant.want {
 						t.Errorf("at %v: %s, want %s (%s)", instant.at, a.Decision().Code, instant.want, a.Decision().Explanation)
 					}

@@ -71,6 +71,7 @@ func New(t testing.TB, dir string) *PDP {
 	}
 	s, err := server.New(server.Config{
 		Decider: decider, Credentials: credentials,
+		May:           func(c *writ.Caller, method string) bool { return holder.Load().May(c, method) },
 		LocalHost:     func() *writ.Caller { return holder.Load().LocalHost },
 		LocalOperator: func() *writ.Caller { return holder.Load().LocalOperator },
 	})

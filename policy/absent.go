@@ -37,7 +37,7 @@ func (c *compiler) absent(e *entry, n namedEntity) (f writ.Fault, absent bool) {
 	if c.census.known.Has(uid) || uid.Type == typePolicy && c.census.policies[string(uid.ID)] {
 		return f, false
 	}
-	ids, complete := c.idsOf(uid.Type)
+	ids, complete := c.idsOf(uid.Type, e.policy.AboutRights())
 	if !complete || slices.Contains(ids, string(uid.ID)) {
 		return f, false
 	}
@@ -53,6 +53,8 @@ func (c *compiler) absent(e *entry, n namedEntity) (f writ.Fault, absent bool) {
 		f.Message += fmt.Sprintf("; did you mean %s?", types.NewEntityUID(uid.Type, types.String(near)))
 	} else if uid.Type == typePolicy {
 		f.Message += ": no policy has this @id"
+	} else if uid.Type == typeCaller {
+		f.Message += ": add it to callers.yaml, or name one that is there"
 	} else if !supplied && !reservedEntity(uid.Type) {
 		f.Message += ": add it to entities/, or name one that the bundle holds"
 	}
@@ -80,22 +82,35 @@ func (c *census) nearest(uid types.EntityUID, ids []string) string {
 }
 
 // idsOf lists the ids of all entities of a type. complete is false when others
-// may exist.
-func (c *compiler) idsOf(t types.EntityType) (ids []string, complete bool) {
+// may exist. ofRights: as policies about callers name them.
+func (c *compiler) idsOf(t types.EntityType, ofRights bool) (ids []string, complete bool) {
 	switch t {
 	case typePolicy:
 		return c.census.policyIDs(), !c.census.incomplete
-	case "Source":
+	case typeSource:
 		for _, kind := range writ.SourceKinds {
 			ids = append(ids, string(kind))
 		}
+		if ofRights {
+			ids = append(ids, string(writ.SourceToken))
+		}
+	case typeRole:
+		for _, r := range roles {
+			ids = append(ids, string(r))
+		}
+	case typeService:
+		for _, m := range Methods {
+			ids = append(ids, m.Service)
+		}
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
 	case typeTool, typeServer:
 		for uid := range c.schema.static {
 			if uid.Type == t {
 				ids = append(ids, string(uid.ID))
 			}
 		}
-	case "Caller":
+	case typeCaller:
 		ids = c.census.known.IDs(t)
 		return ids, len(ids) > 0
 	default:

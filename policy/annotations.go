@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
@@ -43,6 +44,8 @@ func (a *annotations) read(ref *writ.PolicyRef) (absent bool) {
 	}
 	if id, ok := notes[noteID]; !ok {
 		a.fault("", `every policy needs an @id, such as @id("clerks-pay")`)
+	} else if strings.HasPrefix(id, ownStart) && a.entry.source.File != rightsFile {
+		a.fault(noteID, "id %q: ids that start with %s are those of Writ's own policies: choose another", id, ownStart)
 	} else if !validID(id) {
 		a.fault(noteID, "id %q: an id is 1 to %d characters of A-Z, a-z, 0-9 and _ . : / -", id, maxID)
 	}
@@ -59,7 +62,11 @@ func (a *annotations) read(ref *writ.PolicyRef) (absent bool) {
 		}
 		return false
 	}
+	rights := aboutRights(a.policy.Action)
 	switch {
+	case rights && hasReview:
+		a.fault(noteReview, "nobody can lift this forbid: a caller that may not call a method is refused at the door, without a review; leave @review out")
+	case rights && !hasCode: // whoever is refused at the door is told no code
 	case hasCode && hasReview:
 		a.fault(noteReview, "a forbid has either @code or @review, not both: who may lift a denial with a code?")
 	case !hasCode && !hasReview:
@@ -74,7 +81,9 @@ func (a *annotations) read(ref *writ.PolicyRef) (absent bool) {
 	default:
 		a.fault(noteReview, `@review says how many people can lift the forbid: @review("1") to @review("9")`)
 	}
-	if hasAbsent && allowed != "allowed" {
+	if hasAbsent && rights {
+		a.fault(noteAbsent, "@absent is about arguments of calls: this forbid is about callers of the PDP, so leave it out")
+	} else if hasAbsent && allowed != "allowed" {
 		a.fault(noteAbsent, `@absent has one value: @absent("allowed")`)
 	}
 	return hasAbsent

@@ -41,7 +41,9 @@ func builtIn() schemaast.Entities {
 				"reversible": required(schemaast.Bool()),
 			},
 		},
-		"Server": {Shape: schemaast.RecordType{"endpoint": text, "owner": text}},
+		"Server": {Shape: schemaast.RecordType{
+			"endpoint": text, "owner": text, "redeemed_by": required(schemaast.EntityType(typeCaller)),
+		}},
 		"Path": {
 			ParentTypes: []schemaast.EntityTypeRef{"Path"},
 			Shape: schemaast.RecordType{
@@ -68,9 +70,11 @@ func builtIn() schemaast.Entities {
 				"host": required(schemaast.EntityType(typeHost)),
 			},
 		},
-		"Caller": {},
-		"Policy": {},
-		"Source": {},
+		"Caller":  {ParentTypes: []schemaast.EntityTypeRef{"Role"}},
+		"Role":    {},
+		"Service": {},
+		"Policy":  {},
+		"Source":  {},
 	}
 }
 
@@ -94,7 +98,7 @@ func required(t schemaast.IsType) schemaast.Attribute { return schemaast.Attribu
 // makes no difference, so that URL can't be taken for Url.
 var reservedNames = map[string]bool{
 	"tool": true, "server": true, "path": true, "host": true, "url": true, "email": true,
-	"caller": true, "policy": true, "source": true, "action": true,
+	"caller": true, "role": true, "service": true, "policy": true, "source": true, "action": true,
 	"bool": true, "boolean": true, "long": true, "string": true, "set": true, "record": true,
 	"entity": true, "extension": true, "decimal": true, "datetime": true, "duration": true, "ipaddr": true,
 	"principal": true, "resource": true, "context": true,

@@ -232,6 +232,9 @@ func (c *compiler) actionNames() *actionNames {
 // scope lists the actions of calls and approvals that a policy's action scope
 // covers. It reports a scope that names what isn't there.
 func (c *compiler) scope(e *entry) (actions []types.EntityUID, ok bool) {
+	if aboutRights(e.policy.ast.Action) {
+		return c.rightsScope(e)
+	}
 	switch scope := e.policy.ast.Action.(type) {
 	case ast.ScopeTypeAll:
 		if slices.Contains(shelvesOf(e.policy), everyAction) {

@@ -110,7 +110,7 @@ func TestCompileFaults(t *testing.T) {
 		{`@id("a") ` + forbid, `p.cedar:1:1: a forbid needs @code`},
 		{`@id("a") @code("X_Y") @review("1") ` + forbid, `p.cedar:1:31: a forbid has either @code or @review`},
 		{`@id("a") @code("NO_PERMIT") ` + forbid, `p.cedar:1:16: NO_PERMIT is Writ's own code`},
-		{`@id("a") @code("GRANT_INVALID") ` + forbid, `p.cedar:1:16: GRANT_INVALID is reserved`},
+		{`@id("a") @code("GRANT_INVALID") ` + forbid, `p.cedar:1:16: GRANT_INVALID is Writ's own code`},
 		{`@id("a") @code("lower") ` + forbid, `p.cedar:1:16: code "lower": a code is`},
 		{`@id("a") @code ` + forbid, `p.cedar:1:11: code ""`},
 		{`@id("a") @review("0") ` + forbid, `p.cedar:1:18: @review says how many`},
@@ -125,7 +125,8 @@ func TestCompileFaults(t *testing.T) {
 		{"@id(\"a\")\npermit (principal, action == Action::\"payments/create_paymet\", resource);",
 			`p.cedar:2:30: no tool has action Action::"payments/create_paymet"; did you mean Action::"payments/create_payment"?`},
 		{`@id("a") permit (principal, action in [Action::"payments", Action::"pdp:decide"], resource);`,
-			`p.cedar:1:60: no tool has action Action::"pdp:decide"`},
+			"p.cedar:1:40: Action::\"payments\" is no method of the PDP: a policy is about what callers do at the PDP, or about calls of tools; write two\n" +
+				`p.cedar:1:60: the PDP has no method "decide"; did you mean Action::"pdp:Decide"?`},
 		{`@id("a") permit (principal, action in Action::"paymnts", resource);`, `did you mean Action::"payments"?`},
 		{`@id("a") permit (principal, action == Action::"write", resource);`,
 			`p.cedar:1:39: Action::"write" is a group of actions, which no call is itself: write ` + "`action in Action::\"write\"`"},

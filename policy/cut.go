@@ -102,7 +102,7 @@ func (c *cutter) representatives(actions []types.EntityUID, r *reads) []types.En
 			signature = fmt.Appendf(signature, ",%d.%d.%d", s.context[name], s.arguments[name], s.element[name])
 		}
 		for _, group := range r.actions {
-			signature = fmt.Appendf(signature, ",%t", uid == group || slices.Contains(c.schema.closure[uid], group))
+			signature = fmt.Appendf(signature, ",%t", uid == group || slices.Contains(c.schema.groupsOf(uid), group))
 		}
 		if !seen[string(signature)] {
 			seen[string(signature)] = true

@@ -13,14 +13,26 @@
 // Action::"S/T#method", which is also in Action::"S/T". Whoever approves a call
 // has Action::"approve:S/T", in Action::"approve". A call's resource is its
 // target, or the Tool where it has none; its context is typed by the tool's
-// input schema. Tool, Server, Path, Host, Url, Email, Caller, Policy and Source
-// are Writ's entity types; User, Group and Agent are there unless the bundle
+// input schema. Tool, Server, Path, Host, Url, Email, Caller, Role, Service, Policy
+// and Source are Writ's entity types; User, Group and Agent are there unless the bundle
 // declares its own.
 //
 // [Project] makes context.arguments from the contract's types, and
 // [Schema.Context] the rest of the context. The schema's types and these
 // values come from the same tables, so that a value that the schema doesn't
 // allow can't arise. What Cedar can't represent exactly is INVALID_ARGUMENTS.
+//
+// # Callers
+//
+// What callers may do at the PDP is said by policies of their own, whose action
+// scope names a method ([Methods]), all of them, or vouching:
+//
+//	Action::"pdp:METHOD" in Action::"pdp"    Caller does it to Service, or Server
+//	Action::"vouch"                          Caller does it to Source
+//
+// An open action scope never covers these. Their context is empty: [Set.Entitles]
+// answers once for each bundle. Writ's own, in rights.cedar, give the roles their
+// rights; those of a bundle add permits and forbids.
 //
 // # Loading
 //

@@ -27,7 +27,7 @@ type findings struct {
 // lints reports what the validator accepts.
 func (c *checker) lints() findings {
 	spelling := c.scopeSpelling()
-	out := slices.Concat(spelling, c.scopeBounds(), c.targetlessCalls(), c.positiveGuards())
+	out := slices.Concat(spelling, c.scopeBounds(), c.targetlessCalls(), c.positiveGuards(), c.strangers())
 	explained, wrong := map[*expr]bool{}, map[*expr]bool{} // in which a lint is reported, and anything
 	mark := func(in map[*expr]bool, e *expr) {
 		for ; e != nil; e = c.parents[e] {

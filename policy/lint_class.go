@@ -66,6 +66,9 @@ func (r *readPaths) part(s *Schema, actions []types.EntityUID, paths []string) [
 	var b strings.Builder
 	for _, uid := range actions {
 		applies, c := s.whole.Actions[uid].AppliesTo, s.contract(uid)
+		if isRight(uid) {
+			c = noTool
+		}
 		if applies == nil || c == nil {
 			continue
 		}

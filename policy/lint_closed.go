@@ -248,7 +248,7 @@ func (c *checker) outside(literal *expr, t typ) {
 	case types.EntityUID:
 		_, there := c.in.schema.Static(v)
 		switch {
-		case v.Type == typeAction && c.in.schema.contract(v) == nil:
+		case v.Type == typeAction && c.in.schema.contract(v) == nil && (!isRight(v) || v.ID == groupMethods):
 			c.note(topicNever, literal, fmt.Sprintf("%s is a group of actions, which no call is itself: write `action in %s`", v, v))
 		case there && !t.closed.has(string(v.ID)): // if it isn't there, its name is wrong
 			c.outsideNote(literal, &closed{words: []string{}, what: t.closed.what})

@@ -27,12 +27,16 @@ func newActionNames(s *Schema) *actionNames {
 
 // unknown says that no tool has an action, and which one has it.
 func (a *actionNames) unknown(uid types.EntityUID) string {
+	if isRight(uid) {
+		return unknownRight(uid)
+	}
 	hint, ok := a.said[uid]
 	if !ok && len(a.said) < maxSuggestions {
 		if a.ids == nil {
 			for known := range a.schema.covers {
 				a.ids = append(a.ids, string(known.ID))
 			}
+			a.ids = append(a.ids, actionVouch)
 			slices.Sort(a.ids)
 		}
 		hint = a.hint(string(uid.ID))

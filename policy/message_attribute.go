@@ -170,6 +170,8 @@ func (c *checker) sureType(path []string) string {
 // contextMessage is about an attribute of the context itself.
 func (c *checker) contextMessage(e *expr, name string, missing *note) string {
 	switch {
+	case aboutRights(c.in.policy.Action):
+		return "what callers may do at the PDP is worked out when the bundle is loaded: the context of these actions is empty"
 	case missing == nil && c.in.policy.Effect == ast.EffectForbid && !c.inUnless(e):
 		return c.absentInForbid(e, nil)
 	case missing == nil:

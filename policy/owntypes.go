@@ -325,7 +325,7 @@ func (s *Schema) checkedTypes() []string {
 // million entities.
 func reservedEntity(t types.EntityType) bool {
 	switch t {
-	case typeTool, typeServer, typePath, typeHost, typeURL, typeEmail, "Caller", typePolicy, "Source", typeAction:
+	case typeTool, typeServer, typePath, typeHost, typeURL, typeEmail, typeCaller, typeRole, typeService, typePolicy, typeSource, typeAction:
 		return true
 	}
 	return false

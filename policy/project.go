@@ -33,6 +33,8 @@ type EntityArgument struct {
 	Pointer  string // JSON Pointer into the arguments (RFC 6901)
 	UID      types.EntityUID
 	MayBeNew bool // the entity need not exist yet
+	// BoundTo names the attribute that must be or hold the principal; empty: none.
+	BoundTo types.String
 }
 
 // Project returns what policies see of args, which are a tree that canon.Parse
@@ -179,7 +181,7 @@ func (p *projector) entity(t *contract.Type, text string) (types.Value, *contrac
 	if isTargetType(t.Entity) {
 		p.out.Made = append(append(p.out.Made, e), Parts(e)...)
 	} else {
-		p.out.Entities = append(p.out.Entities, EntityArgument{Pointer: p.pointer(), UID: e.UID, MayBeNew: t.MayBeNew})
+		p.out.Entities = append(p.out.Entities, EntityArgument{Pointer: p.pointer(), UID: e.UID, MayBeNew: t.MayBeNew, BoundTo: types.String(t.BoundTo)})
 	}
 	return e.UID, nil
 }

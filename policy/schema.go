@@ -55,6 +55,7 @@ type Schema struct {
 	// approve; actors are not among them.
 	principals map[types.EntityType]bool
 	supplied   map[types.EntityType]bool
+	rights     rights
 	entities   *validate.Validator
 }
 
@@ -70,10 +71,14 @@ func NewSchema(t Types) (*Schema, writ.Faults) {
 			supplied:  map[types.EntityType]bool{},
 
 			principals: map[types.EntityType]bool{},
+			rights:     rights{covers: map[types.EntityUID][]types.EntityUID{}, closure: map[types.EntityUID][]types.EntityUID{}},
 		},
 	}
 	own, faults := parseOwnTypes(t.Schema)
 	if len(faults) > 0 {
+		return nil, faults
+	}
+	if b.s.rights.own, faults = readOwnRights(); len(faults) > 0 {
 		return nil, faults
 	}
 	b.ast = own
@@ -82,6 +87,7 @@ func NewSchema(t Types) (*Schema, writ.Faults) {
 	}
 	b.issuerTypes(t)
 	b.actionGroups(t.Contracts)
+	b.rightActions()
 	for _, c := range t.Contracts {
 		b.contract(c)
 	}

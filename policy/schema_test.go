@@ -120,12 +120,12 @@ func TestSchemaTypes(t *testing.T) {
 	s := reparsed(t, mustSchema(t, in))
 	for name, attributes := range map[types.EntityType]string{
 		"Tool":   "effect name reversible scope server version",
-		"Server": "endpoint owner",
+		"Server": "endpoint owner redeemed_by",
 		"Path":   "name segments text",
 		"Host":   "ip text",
 		"Url":    "host path port scheme text",
 		"Email":  "host local text",
-		"Caller": "", "Policy": "", "Source": "",
+		"Caller": "", "Role": "", "Service": "", "Policy": "", "Source": "",
 		"User": "tenant", "Group": "", "Agent": "tenant",
 	} {
 		var got []string
@@ -181,6 +181,7 @@ func TestSchemaFaults(t *testing.T) {
 		{"namespace", base("namespace N { entity X; }"), []string{"schema.cedarschema:1:11: namespace N: "}},
 		{"action", base(`action "read";`), []string{`schema.cedarschema:1:8: action "read": `}},
 		{"reserved", base("entity Tool;"), []string{"schema.cedarschema:1:8: entity type Tool: the name is reserved"}},
+		{"reserved for callers", base("entity Role;\nentity Service in [Group];"), []string{"schema.cedarschema:1:8: entity type Role: the name is reserved", "schema.cedarschema:2:8: entity type Service: the name is reserved"}},
 		{"reserved in another case", base("\n  entity URL;"), []string{"schema.cedarschema:2:10: entity type URL: the name is reserved"}},
 		{"reserved enum", base(`entity Policy enum ["a"];`), []string{"schema.cedarschema:1:8: entity type Policy: "}},
 		{"reserved type", base("type Path = String;"), []string{"schema.cedarschema:1:6: type Path: "}},
@@ -290,6 +291,7 @@ func TestStatic(t *testing.T) {
 		types.NewEntityUID("Server", "payments"): {
 			Attributes: types.NewRecord(types.RecordMap{
 				"endpoint": types.String("https://mcp.payments.acme.example"), "owner": types.String("treasury@acme.example"),
+				"redeemed_by": types.NewEntityUID("Caller", "payments"),
 			}),
 		},
 		types.NewEntityUID("Tool", "payments/create_payment"): {

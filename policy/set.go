@@ -20,7 +20,8 @@ type Set struct {
 	reads    map[types.EntityUID]fieldSet // of the context, by action
 	files    []*policyFile                // in order; what [Recompile] goes on from
 	scopes   map[shelfKey]scopeSummary    // by what action scopes name
-	lifting  func() *liftPlan             // made when first asked for
+	law      *lawOfCallers
+	lifting  func() *liftPlan // made when first asked for
 }
 
 // scopeSummary is what the policies of one action scope add to the actions
@@ -43,6 +44,7 @@ func newSet(s *Schema, policies []*Policy, files []*policyFile, previous *Set) *
 	isCall := func(action types.EntityUID) bool { return !isApproval(action) }
 	set.lifting = sync.OnceValue(func() *liftPlan { return newLiftPlan(set) })
 	set.index = newIndex(policies, s.closure, isCall)
+	set.law = newLawOfCallers(s, policies, previous)
 	set.scopes = summarise(policies)
 	set.digests = make(map[types.EntityUID]canon.Digest, len(s.closure))
 	set.reads = make(map[types.EntityUID]fieldSet, len(s.closure))

@@ -21,6 +21,10 @@ func (b *schemaBuilder) finish(whole *resolved.Schema, contracts []*contract.Con
 	for uid, action := range whole.Actions {
 		groups := closureOf(whole, uid)
 		s.static[uid] = types.Entity{UID: uid, Parents: types.NewEntityUIDSet(groups...)}
+		if isRight(uid) {
+			s.rights.add(uid, groups, action.AppliesTo != nil)
+			continue
+		}
 		if s.covers[uid] == nil {
 			s.covers[uid] = []types.EntityUID{}
 		}
@@ -39,11 +43,13 @@ func (b *schemaBuilder) finish(whole *resolved.Schema, contracts []*contract.Con
 	}
 	slices.SortFunc(s.calls, compareUIDs)
 	slices.SortFunc(s.actions, compareUIDs)
-	for _, covered := range s.covers {
-		slices.SortFunc(covered, compareUIDs)
+	for _, covers := range [...]map[types.EntityUID][]types.EntityUID{s.covers, s.rights.covers} {
+		for _, covered := range covers {
+			slices.SortFunc(covered, compareUIDs)
+		}
 	}
 	for _, c := range contracts {
-		tool, server := toolEntity(c), serverEntity(c.Server)
+		tool, server := toolEntity(c), ServerEntity(c.Server)
 		s.static[tool.UID], s.static[server.UID] = tool, server
 	}
 	for _, enum := range whole.Enums {
@@ -92,12 +98,14 @@ func toolEntity(c *contract.Contract) types.Entity {
 	}
 }
 
-func serverEntity(s *contract.Server) types.Entity {
+// ServerEntity is the server as policies see it.
+func ServerEntity(s *contract.Server) types.Entity {
 	return types.Entity{
-		UID: types.NewEntityUID(typeServer, types.String(s.ID)),
+		UID: ServerUID(s.ID),
 		Attributes: types.NewRecord(types.RecordMap{
-			"endpoint": types.String(s.Endpoint),
-			"owner":    types.String(s.Owner),
+			"endpoint":    types.String(s.Endpoint),
+			"owner":       types.String(s.Owner),
+			"redeemed_by": CallerUID(s.RedeemedBy),
 		}),
 	}
 }

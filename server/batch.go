@@ -30,7 +30,7 @@ func (d *decisions) DecideBatch(ctx context.Context, req *writv1.DecideBatchRequ
 			items[i].Field, items[i].Unreadable = fault.Field, fault.Reason
 		}
 	}
-	answers, err := d.decider.DecideBatch(ctx, callerOf(ctx), items, req.GetAtLeastAsFresh())
+	answers, err := d.decider.DecideBatch(ctx, callerOf(ctx), items, pdp.Ask{AtLeastAsFresh: req.GetAtLeastAsFresh(), Grant: req.GetGrant()})
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (d *decisions) DecideBatch(ctx context.Context, req *writv1.DecideBatchRequ
 		// An item with many targets and actors costs what it asks of the policies.
 		d := a.Decision()
 		questions += max(1, len(d.Resources)*(1+len(d.Actors))) - 1
-		out.Answers[i] = &writv1.DecideResponse{DecisionId: a.ID(), Decision: DecisionToProto(d)}
+		out.Answers[i] = answerToProto(&a)
 	}
 	charge(ctx, questions)
 	return out, nil

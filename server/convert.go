@@ -55,23 +55,10 @@ func ProposalFromProto(p *writv1.Proposal) (*writ.Proposal, error) {
 			ExpiresAt:  r.time("intent.expires_at", in.GetExpiresAt()),
 		}
 	}
-	if t := p.GetToken(); t != nil && p.GetAccessToken() != "" {
+	if p.GetToken() != nil && p.GetAccessToken() != "" {
 		r.fail("access_token", "Send the access token or what it says, not both.")
-	} else if t != nil {
-		out.Token = &writ.Token{
-			Issuer: t.GetIssuer(), Subject: t.GetSubject(), Tenant: t.GetTenant(),
-			Audience: t.GetAudience(), Scopes: t.GetScopes(), ID: t.GetId(), KeyID: t.GetKeyId(),
-			IssuedAt:  r.time("token.issued_at", t.GetIssuedAt()),
-			NotBefore: r.time("token.not_before", t.GetNotBefore()),
-			ExpiresAt: r.time("token.expires_at", t.GetExpiresAt()),
-			Claims:    maps.Clone(t.GetClaims()),
-			Actors:    actorsFromProto(t.GetActors()),
-
-			KeyThumbprint: t.GetKeyThumbprint(), CertificateThumbprint: t.GetCertificateThumbprint(), Possessed: t.GetPossessed(),
-		}
-		if may := t.GetMayAct(); may != nil {
-			out.Token.MayAct = &actorsFromProto([]*writv1.Actor{may})[0]
-		}
+	} else {
+		out.Token = r.token(p.GetToken())
 	}
 	for i, e := range p.GetEvidence() {
 		out.Evidence = append(out.Evidence, writ.Evidence{
@@ -94,6 +81,29 @@ func (r *reader) fail(field, reason string) {
 	if r.fault == nil {
 		r.fault = &FieldError{field, reason}
 	}
+}
+
+// token reads what a token says; nil: nothing.
+func (r *reader) token(t *writv1.Token) *writ.Token {
+	if t == nil {
+		return nil
+	}
+	out := &writ.Token{
+		Issuer: t.GetIssuer(), Subject: t.GetSubject(), Tenant: t.GetTenant(),
+		Audience: t.GetAudience(), Scopes: t.GetScopes(), ID: t.GetId(), KeyID: t.GetKeyId(),
+		IssuedAt:  r.time("token.issued_at", t.GetIssuedAt()),
+		NotBefore: r.time("token.not_before", t.GetNotBefore()),
+		ExpiresAt: r.time("token.expires_at", t.GetExpiresAt()),
+		Claims:    maps.Clone(t.GetClaims()),
+		Groups:    t.GetGroups(),
+		Actors:    actorsFromProto(t.GetActors()),
+
+		KeyThumbprint: t.GetKeyThumbprint(), CertificateThumbprint: t.GetCertificateThumbprint(), Possessed: t.GetPossessed(),
+	}
+	if may := t.GetMayAct(); may != nil {
+		out.MayAct = &actorsFromProto([]*writv1.Actor{may})[0]
+	}
+	return out
 }
 
 // time reads a Timestamp: from year 1 to 9999, nanoseconds from 0 to
@@ -132,11 +142,12 @@ func actorsFromProto(actors []*writv1.Actor) []writ.Actor {
 	return out
 }
 
-// ProposalToProto writes a proposal for the wire. Approvals have no place
-// there: a proposal with any is an error rather than another proposal.
+// ProposalToProto writes a proposal for the wire. Approvals travel as they are
+// signed: a proposal with any that were judged is an error rather than another
+// proposal.
 func ProposalToProto(p *writ.Proposal) (*writv1.Proposal, error) {
 	if len(p.Approvals) > 0 {
-		return nil, fmt.Errorf("server: proposal %q has approvals, and the API takes none", p.RequestID)
+		return nil, fmt.Errorf("server: proposal %q has approvals that were judged, and the API takes signed ones", p.RequestID)
 	}
 	out := &writv1.Proposal{
 		RequestId:        p.RequestID,
@@ -150,6 +161,7 @@ func ProposalToProto(p *writ.Proposal) (*writv1.Proposal, error) {
 		ExtraParamsJson:  string(p.ExtraParamsJSON),
 
 		AccessToken: string(p.AccessToken), DpopProof: string(p.DPoPProof), ClientCertificateSha256: p.ClientCertificate,
+		Approvals: p.SignedApprovals, Retries: p.Retries.String(),
 	}
 	if in := p.Intent; in != nil {
 		out.Intent = &writv1.Intent{Id: in.ID, Purpose: in.Purpose, DeclaredAt: timeToProto(in.DeclaredAt), ExpiresAt: timeToProto(in.ExpiresAt)}
@@ -158,7 +170,7 @@ func ProposalToProto(p *writ.Proposal) (*writv1.Proposal, error) {
 		out.Token = &writv1.Token{
 			Issuer: t.Issuer, Subject: t.Subject, Tenant: t.Tenant, Audience: t.Audience, Scopes: t.Scopes, Id: t.ID, KeyId: t.KeyID,
 			IssuedAt: timeToProto(t.IssuedAt), NotBefore: timeToProto(t.NotBefore), ExpiresAt: timeToProto(t.ExpiresAt),
-			Claims: maps.Clone(t.Claims), Actors: actorsToProto(t.Actors),
+			Claims: maps.Clone(t.Claims), Groups: t.Groups, Actors: actorsToProto(t.Actors),
 			KeyThumbprint: t.KeyThumbprint, CertificateThumbprint: t.CertificateThumbprint, Possessed: t.Possessed,
 		}
 		if t.MayAct != nil {
@@ -197,7 +209,7 @@ func DecisionToProto(d writ.Decision) *writv1.Decision {
 		Policies: policiesToProto(d.Policies), Nearest: policiesToProto(d.Nearest), Errors: policiesToProto(d.Errors),
 		MissingScope: d.MissingScope, Field: d.Field,
 		Effect: string(d.Effect), Server: d.Server, Tool: d.Tool, Action: d.Action, Resources: d.Resources,
-		Principal: d.Principal, Actors: d.Actors,
+		Principal: d.Principal, Actors: d.Actors, Party: d.Party,
 		ContractDigest: d.ContractDigest.String(), CallDigest: d.CallDigest.String(), ProposalDigest: d.ProposalDigest.String(),
 		ReviewDigest: d.ReviewDigest.String(), PolicyDigest: d.PolicyDigest.String(),
 		Revision: d.Revision, HeardAt: timeToProto(d.HeardAt),

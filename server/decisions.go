@@ -12,15 +12,14 @@ import (
 // Decider is what the server asks: [pdp.PDP]. An error means that nothing
 // could be decided.
 type Decider interface {
-	// Decide answers one proposal that caller brings, in a world at least as
-	// fresh as the revision demand; empty: in any.
-	Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal, demand string) (pdp.Answer, error)
+	// Decide answers one proposal that caller brings.
+	Decide(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal, ask pdp.Ask) (pdp.Answer, error)
 	// Refuse answers MALFORMED_PROPOSAL to a proposal that could not be read:
 	// field names the part, why says what is wrong with it in one sentence,
 	// and proposal holds what could be read, for the record.
 	Refuse(ctx context.Context, caller *writ.Caller, proposal *writ.Proposal, field, why string) (pdp.Answer, error)
 	// DecideBatch answers proposals in their order, from one snapshot.
-	DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item, demand string) ([]pdp.Answer, error)
+	DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item, ask pdp.Ask) ([]pdp.Answer, error)
 	// Explain says why a proposal is answered as it is, in the place of the
 	// caller named as; empty: the bundle's host on this machine.
 	Explain(ctx context.Context, caller *writ.Caller, as string, proposal *writ.Proposal, demand string) (writ.Explanation, error)
@@ -42,7 +41,7 @@ func (d *decisions) Decide(ctx context.Context, req *writv1.DecideRequest) (*wri
 	if err != nil {
 		return nil, err
 	}
-	return &writv1.DecideResponse{DecisionId: answer.ID(), Decision: DecisionToProto(answer.Decision())}, nil
+	return answerToProto(&answer), nil
 }
 
 func (d *decisions) answer(ctx context.Context, req *writv1.DecideRequest) (pdp.Answer, error) {
@@ -53,5 +52,5 @@ func (d *decisions) answer(ctx context.Context, req *writv1.DecideRequest) (pdp.
 	if err != nil {
 		return pdp.Answer{}, err
 	}
-	return d.decider.Decide(ctx, callerOf(ctx), proposal, req.GetAtLeastAsFresh())
+	return d.decider.Decide(ctx, callerOf(ctx), proposal, pdp.Ask{AtLeastAsFresh: req.GetAtLeastAsFresh(), Grant: req.GetGrant()})
 }

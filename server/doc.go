@@ -8,8 +8,8 @@
 //  2. The tap, before a stream exists: the call gets its deadline, so that
 //     someone who never finishes a message is cut off like anyone else.
 //  3. The gate, before any of the message is read: the bearer secret must be
-//     one of this start's, the caller's roles must have the right to the
-//     method by the table of rights, and neither its rate nor its calls in
+//     one of this start's, the policies of the bundle in force must give the
+//     caller the right to the method, and neither its rate nor its calls in
 //     flight may be exhausted. From here on a panic is an answer, not the end
 //     of the process.
 //  4. The strict reader, on the message's bytes: a field that the message does

@@ -24,7 +24,7 @@ type Reason string
 
 // Reasons, each with one status code.
 const (
-	ReasonUnauthenticated  Reason = "UNAUTHENTICATED"    // no credential, or not one of this start's
+	ReasonUnauthenticated  Reason = "UNAUTHENTICATED"    // no credential, not one of this start's, or two
 	ReasonCallerUnknown    Reason = "CALLER_UNKNOWN"     // the bundle in force has no such caller
 	ReasonCallerRevoked    Reason = "CALLER_REVOKED"     // the caller is revoked; a proposal is answered with a decision of this code instead
 	ReasonMethodDenied     Reason = "METHOD_DENIED"      // the caller has no right to the method
@@ -44,11 +44,20 @@ const (
 	ReasonNotReady         Reason = "NOT_READY"          // no bundle is loaded, or the server is stopping
 	ReasonInternal         Reason = "INTERNAL"           // a fault of the server; it is logged there
 
+	ReasonCertificateExpired Reason = "CERTIFICATE_EXPIRED"   // the client certificate, or a CA of it, has expired: connect again with a new one
+	ReasonCertificateRefused Reason = "CERTIFICATE_REFUSED"   // the client certificate is not, or no longer, trusted here
+	ReasonCertificateShared  Reason = "CERTIFICATE_AMBIGUOUS" // the client certificate names more than one caller
+
 	ReasonInvalidRevocation Reason = "INVALID_REVOCATION"   // a field of a revocation, which the metadata names, is missing or wrong; nothing was revoked
 	ReasonNoRevocationLog   Reason = "NO_REVOCATION_LOG"    // this server takes no revocations
 	ReasonNotRevoked        Reason = "NOT_REVOKED"          // the revocation log cannot be written; nothing was revoked
 	ReasonNotInForce        Reason = "REVOKED_NOT_IN_FORCE" // the revocations are durable, and are not in force here yet
 	ReasonUnrecorded        Reason = "REVOKED_NOT_RECORDED" // the revocations are durable and in force, but the audit log does not tell of them
+
+	ReasonNoGrants           Reason = "NO_GRANTS"           // this server mints and redeems no grants
+	ReasonNoReviews          Reason = "NO_REVIEWS"          // this server keeps no reviews
+	ReasonReviewUnknown      Reason = "REVIEW_UNKNOWN"      // there is no such review, or it has been forgotten
+	ReasonReviewsUnavailable Reason = "REVIEWS_UNAVAILABLE" // where the reviews are kept could not be asked
 
 	ReasonNoAuditLog Reason = "NO_AUDIT_LOG" // this server does not tell of its log
 	ReasonOutOfRange Reason = "OUT_OF_RANGE" // an index or a size is beyond the log, or beyond its newest checkpoint
@@ -77,11 +86,20 @@ var statusCodes = map[Reason]codes.Code{
 	ReasonNotReady:         codes.Unavailable,
 	ReasonInternal:         codes.Internal,
 
+	ReasonCertificateExpired: codes.Unauthenticated,
+	ReasonCertificateRefused: codes.Unauthenticated,
+	ReasonCertificateShared:  codes.PermissionDenied,
+
 	ReasonInvalidRevocation: codes.InvalidArgument,
 	ReasonNoRevocationLog:   codes.FailedPrecondition,
 	ReasonNotRevoked:        codes.Unavailable,
 	ReasonNotInForce:        codes.DataLoss,
 	ReasonUnrecorded:        codes.DataLoss,
+
+	ReasonNoGrants:           codes.Unimplemented,
+	ReasonNoReviews:          codes.Unimplemented,
+	ReasonReviewUnknown:      codes.NotFound,
+	ReasonReviewsUnavailable: codes.Unavailable,
 
 	ReasonNoAuditLog: codes.Unimplemented,
 	ReasonOutOfRange: codes.OutOfRange,

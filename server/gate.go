@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
@@ -69,8 +68,10 @@ func (s *Server) gate(ctx context.Context, method string, call func(context.Cont
 		}
 	}()
 	ctx = inTrace(ctx)
+	pace := connectionOf(ctx).pace
 	caller, refused := s.admit(ctx, method)
 	if refused != nil {
+		pace.add(-refusalCost)
 		s.refusals.log(ctx, s.log, method, refused.reason)
 		return refused
 	}
@@ -79,11 +80,13 @@ func (s *Server) gate(ctx context.Context, method string, call func(context.Cont
 		name = caller.Name
 	}
 	quota := s.quotas.of(name)
-	if refused := quota.enter(time.Now(), long); refused != nil {
+	if refused := quota.enter(time.Now(), rights[method]); refused != nil {
+		pace.add(-refusalCost)
 		s.refusals.log(ctx, s.log, method, refused.reason)
 		return refused
 	}
 	defer quota.leave(long)
+	pace.add(callCredit)
 	begun := time.Now()
 	ctx = context.WithValue(ctx, admittedKey{}, &admitted{caller, quota})
 	err = s.run(ctx, long, call)
@@ -125,8 +128,8 @@ func (s *Server) admit(ctx context.Context, method string) (*writ.Caller, *refus
 		return nil, refused
 	case !known:
 		return nil, refuse(ReasonMethodUnknown, "there is no such method here")
-	case !right.allows(caller):
-		return nil, refuse(ReasonMethodDenied, "this caller has no right to the method: use the credential of another role")
+	case !s.allows(caller, method, right):
+		return nil, refuse(ReasonMethodDenied, "the bundle gives this caller no right to the method: use the credential of another caller, or see `pdp check --effective` for who has it")
 	case !right.judged && s.revoked != nil && s.revoked(caller):
 		return nil, refuse(ReasonCallerRevoked, "this caller is revoked: another operator can lift that, or a line of revocations.yaml")
 	}
@@ -145,27 +148,6 @@ func (s *Server) readmit(ctx context.Context, method string) *refusal {
 		a.caller = caller
 	}
 	return nil
-}
-
-// authenticate says which caller the bearer secret stands for.
-func (s *Server) authenticate(ctx context.Context) (*writ.Caller, *refusal) {
-	var caller *writ.Caller
-	switch s.credentials.match(bearer(metadata.ValueFromIncomingContext(ctx, "authorization"))) {
-	case HostFile:
-		caller = s.localHost()
-	case OperatorFile:
-		caller = s.localOperator()
-	default:
-		return nil, refuse(ReasonUnauthenticated,
-			`send the metadata "authorization: Bearer SECRET", with the secret from the file host or operator of the server's credentials directory`)
-	}
-	if caller != nil {
-		return caller, nil
-	}
-	if !s.serving.Load() {
-		return nil, s.notReady()
-	}
-	return nil, refuse(ReasonCallerUnknown, "there is no bundle in force, which GET /readyz tells, or it has no local caller for this secret: then add one to callers.yaml")
 }
 
 // notReady says why nothing can be decided.

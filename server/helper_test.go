@@ -24,9 +24,11 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/bundle"
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
 	"github.com/writ-pdp/writ/pdp"
 	"github.com/writ-pdp/writ/server"
+	"github.com/writ-pdp/writ/snapshot"
 )
 
 const decideMethod = "/writ.v1.DecisionService/Decide"
@@ -48,19 +50,19 @@ type question struct {
 	deadline   time.Duration
 }
 
-func (d *decider) Decide(ctx context.Context, caller *writ.Caller, p *writ.Proposal, demand string) (pdp.Answer, error) {
-	return d.ask(ctx, question{caller: caller, proposal: p, demand: demand})
+func (d *decider) Decide(ctx context.Context, caller *writ.Caller, p *writ.Proposal, ask pdp.Ask) (pdp.Answer, error) {
+	return d.ask(ctx, question{caller: caller, proposal: p, demand: ask.AtLeastAsFresh})
 }
 
 func (d *decider) Refuse(ctx context.Context, caller *writ.Caller, p *writ.Proposal, field, why string) (pdp.Answer, error) {
 	return d.ask(ctx, question{caller: caller, proposal: p, field: field, why: why})
 }
 
-func (d *decider) DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item, demand string) ([]pdp.Answer, error) {
+func (d *decider) DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item, ask pdp.Ask) ([]pdp.Answer, error) {
 	answers := make([]pdp.Answer, len(items))
 	for i, item := range items {
 		var err error
-		if answers[i], err = d.ask(ctx, question{caller: caller, proposal: item.Proposal, field: item.Field, why: item.Unreadable, demand: demand}); err != nil {
+		if answers[i], err = d.ask(ctx, question{caller: caller, proposal: item.Proposal, field: item.Field, why: item.Unreadable, demand: ask.AtLeastAsFresh}); err != nil {
 			return nil, err
 		}
 	}
@@ -128,6 +130,33 @@ var (
 	operatorCaller = &writ.Caller{Name: "local-operator", Roles: []writ.Role{writ.RoleOperator, writ.RoleApprover}}
 )
 
+// byRoles lets a caller do what its roles let it do in a bundle that says nothing
+// of callers.
+func byRoles(t testing.TB) func(*writ.Caller, string) bool {
+	t.Helper()
+	files, err := bundle.ReadDir("../examples/hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, faults := bundle.Build(files, nil)
+	if b == nil {
+		t.Fatal(faults)
+	}
+	var known sync.Map // worlds, by caller
+	return func(c *writ.Caller, method string) bool {
+		if c == nil {
+			return false
+		}
+		world, ok := known.Load(c)
+		if !ok {
+			world, _ = known.LoadOrStore(c, &snapshot.Snapshot{
+				Rights: snapshot.NewRights(b.Snapshot.Policies, map[string]*writ.Caller{c.Name: c}, b.Snapshot.Servers, nil),
+			})
+		}
+		return world.(*snapshot.Snapshot).May(c, method)
+	}
+}
+
 // config returns a working configuration around d.
 func config(t testing.TB, d *decider) server.Config {
 	t.Helper()
@@ -137,6 +166,7 @@ func config(t testing.TB, d *decider) server.Config {
 	}
 	return server.Config{
 		Decider: d, Credentials: credentials,
+		May:           byRoles(t),
 		LocalHost:     func() *writ.Caller { return hostCaller },
 		LocalOperator: func() *writ.Caller { return operatorCaller },
 	}

@@ -70,8 +70,8 @@ func newHTTPDoor(s *Server, config *tls.Config) *httpDoor {
 		MaxHeaderBytes:               s.limits.HeaderList,
 		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: s.limits.Streams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" is judged like anything else
-		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, connectedKey{}, time.Now())
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connectedKey{}, &connected{at: time.Now(), from: newConnection(conn.LocalAddr(), conn.RemoteAddr())})
 		},
 		// What strangers do to a connection is nobody's business by default.
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
@@ -79,9 +79,30 @@ func newHTTPDoor(s *Server, config *tls.Config) *httpDoor {
 	return d
 }
 
-// connectedKey is the context key of the time at which a request's connection
-// was made.
+// connectedKey is the context key of a request's *connected.
 type connectedKey struct{}
+
+// connected is one HTTP connection: when it was made, and from whom.
+type connected struct {
+	at   time.Time
+	from *connection
+
+	shaken sync.Once // from has what the handshake has shown
+}
+
+// connectionOfHTTP returns who is at the other end of a request's connection.
+func connectionOfHTTP(r *http.Request) *connection {
+	c, ok := r.Context().Value(connectedKey{}).(*connected)
+	if !ok {
+		return &connection{}
+	}
+	c.shaken.Do(func() {
+		if r.TLS != nil {
+			c.from.shown(*r.TLS)
+		}
+	})
+	return c.from
+}
 
 // register takes over the unary methods of a gated service.
 func (d *httpDoor) register(gated *grpc.ServiceDesc, impl any) {
@@ -190,6 +211,8 @@ func (d *httpDoor) route(a *answer, r *http.Request) (int, *refusal) {
 		return d.probe(a, r, []byte(`{"status":"ok"}`), nil)
 	case path == "/readyz":
 		return d.ready(a, r)
+	case path == keysPath:
+		return d.keys(a, r)
 	case path == "/metrics":
 		return d.measure(a, r)
 	case d.unary[path]:

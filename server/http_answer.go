@@ -50,10 +50,10 @@ func (a *answer) WriteHeader(status int) {
 	if status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", "Bearer") // RFC 9110, section 11.6.1
 	}
-	connected, _ := a.request.Context().Value(connectedKey{}).(time.Time)
+	made, known := a.request.Context().Value(connectedKey{}).(*connected)
 	// net/http would read on before it sends the answer, which whoever sends
 	// slowly need not be given.
-	if unread && a.request.ProtoMajor == 1 || time.Since(connected) > a.maxAge {
+	if unread && a.request.ProtoMajor == 1 || !known || time.Since(made.at) > a.maxAge {
 		header.Set("Connection", "close")
 	}
 	header.Set("Cache-Control", "no-store")

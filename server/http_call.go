@@ -32,6 +32,7 @@ type httpCall struct {
 	timed   bool // the client asked for timeout
 	control *http.ResponseController
 	request context.Context // ends when the client is gone
+	from    *connection     // who has sent it
 
 	status  atomic.Int32  // of the answer, if it is another than the error's own; 0: it is not
 	whole   atomic.Bool   // the body has been read to its end
@@ -71,7 +72,7 @@ func (d *httpDoor) call(a *answer, r *http.Request, method string) (int, *refusa
 	defer cancel()
 	c := &httpCall{
 		body: r.Body, length: r.ContentLength, limit: d.server.limits.Message, timeout: timeout, timed: timed,
-		control: http.NewResponseController(a.ResponseWriter), request: r.Context(), ready: make(chan struct{}),
+		control: http.NewResponseController(a.ResponseWriter), request: r.Context(), from: connectionOfHTTP(r), ready: make(chan struct{}),
 	}
 	defer context.AfterFunc(r.Context(), func() {
 		if c.whole.Load() {

@@ -338,7 +338,7 @@ type counter struct {
 	asked atomic.Int64
 }
 
-func (c *counter) Decide(context.Context, *writ.Caller, *writ.Proposal, string) (pdp.Answer, error) {
+func (c *counter) Decide(context.Context, *writ.Caller, *writ.Proposal, pdp.Ask) (pdp.Answer, error) {
 	c.asked.Add(1)
 	return pdp.Answer{}, nil
 }

@@ -11,7 +11,7 @@ import (
 // Trouble is something that people should look after, though the server may
 // still decide.
 type Trouble struct {
-	// Part is what it is about: bundle, source, tokens, log, checkpoints or
+	// Part is what it is about: bundle, source, tokens, tls, log, checkpoints or
 	// export.
 	Part string
 	// Since is when it began; zero: it was never otherwise.
@@ -81,6 +81,24 @@ func (d *httpDoor) measure(a *answer, r *http.Request) (int, *refusal) {
 		return http.StatusMethodNotAllowed, refused
 	}
 	d.server.metrics.ServeHTTP(a, r)
+	return 0, nil
+}
+
+// keysPath is where the public keys are (RFC 8615).
+const keysPath = "/.well-known/jwks.json"
+
+// keys serves the public keys that grants and approvals are signed with, a JWK
+// set (RFC 7517), without a credential: they are public.
+func (d *httpDoor) keys(a *answer, r *http.Request) (int, *refusal) {
+	if refused := reading(a, r); refused != nil {
+		return http.StatusMethodNotAllowed, refused
+	}
+	if d.server.enforcer == nil {
+		return http.StatusNotFound, errNoGrants
+	}
+	jwks, _, _ := d.server.enforcer.Keys()
+	a.Header().Set("Cache-Control", "max-age=60")
+	a.json(http.StatusOK, jwks)
 	return 0, nil
 }
 

@@ -355,9 +355,9 @@ func TestBothListeners(t *testing.T) {
 
 func TestHTTPOverTLS(t *testing.T) {
 	wantNoLeak(t)
-	certificate, roots := selfSigned(t)
+	files, roots := selfSigned(t)
 	d := &decider{}
-	h := open(t, d, func(c *server.Config) { c.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}} })
+	h := open(t, d, func(c *server.Config) { c.TLS = files })
 	ask := func(config *tls.Config, two bool, host string) (reply, *http.Response, error) {
 		config.RootCAs = roots
 		transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: two}
@@ -404,9 +404,9 @@ func TestHTTPOverTLS(t *testing.T) {
 
 // Over HTTP/2 an unfinished body does not hold the call either.
 func TestHTTP2UnfinishedBody(t *testing.T) {
-	certificate, roots := selfSigned(t)
+	files, roots := selfSigned(t)
 	h := open(t, &decider{}, func(c *server.Config) {
-		c.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+		c.TLS = files
 		c.Limits.Deadline = 100 * time.Millisecond
 	})
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "pdp.example"}, ForceAttemptHTTP2: true}

@@ -97,9 +97,9 @@ type quota struct {
 	watches int       // guarded by mu: streams that live on
 }
 
-// enter takes one call from the rate and counts it as in flight, or says why
-// not. Who enters must leave.
-func (q *quota) enter(now time.Time, long bool) *refusal {
+// enter takes a call from the rate and counts it as in flight, or says why not.
+// Who enters must leave.
+func (q *quota) enter(now time.Time, r right) *refusal {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if passed := now.Sub(q.at).Seconds(); !q.at.IsZero() && passed > 0 {
@@ -110,13 +110,13 @@ func (q *quota) enter(now time.Time, long bool) *refusal {
 		return refuse(ReasonRateLimited, "too many calls a second by this caller: wait, then try again")
 	}
 	count, limit := &q.calls, q.limits.InFlight
-	if long {
+	if r.long {
 		count, limit = &q.watches, q.limits.Watches
 	}
 	if *count >= limit {
 		return refuse(ReasonTooManyInFlight, "too many calls at once by this caller: wait for one to end")
 	}
-	q.tokens--
+	q.tokens -= float64(max(r.cost, 1))
 	*count++
 	return nil
 }

@@ -23,8 +23,20 @@ func (s *sampler) log(ctx context.Context, log *slog.Logger, method string, reas
 	if _, known := rights[method]; !known {
 		method = "(unknown)" // a stranger's text
 	}
+	silent, due := s.due(reason)
+	if !due {
+		return
+	}
+	log.LogAttrs(ctx, slog.LevelWarn, "calls refused",
+		slog.String("reason", string(reason)), slog.String("method", method), slog.Int("not_logged_before", silent))
+}
+
+// due counts a refusal, and says whether it is to be logged and how many
+// before it were not.
+func (s *sampler) due(reason Reason) (silent int, due bool) {
 	now := time.Now()
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	have := s.reasons[reason]
 	if have == nil {
 		have = &sample{}
@@ -32,12 +44,9 @@ func (s *sampler) log(ctx context.Context, log *slog.Logger, method string, reas
 	}
 	if now.Sub(have.logged) < time.Second {
 		have.silent++
-		s.mu.Unlock()
-		return
+		return 0, false
 	}
-	silent := have.silent
+	silent = have.silent
 	*have = sample{logged: now}
-	s.mu.Unlock()
-	log.LogAttrs(ctx, slog.LevelWarn, "calls refused",
-		slog.String("reason", string(reason)), slog.String("method", method), slog.Int("not_logged_before", silent))
+	return silent, true
 }

@@ -2,13 +2,8 @@ package server_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"strings"
@@ -282,8 +277,8 @@ func TestCloseWaits(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	certificate, roots := selfSigned(t)
-	h := openTCP(t, &decider{}, func(c *server.Config) { c.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}} })
+	files, roots := selfSigned(t)
+	h := openTCP(t, &decider{}, func(c *server.Config) { c.TLS = files })
 	dial := func(version uint16) error {
 		conn, err := grpc.NewClient(h.address, grpc.WithTransportCredentials(credentials.NewTLS(
 			&tls.Config{RootCAs: roots, ServerName: "pdp.example", MaxVersion: version, MinVersion: version})))
@@ -303,51 +298,29 @@ func TestTLS(t *testing.T) {
 	if _, err := h.decide(t, nil); status.Code(err) != codes.Unavailable {
 		t.Errorf("plain text: %v", err)
 	}
-	for name, bad := range map[string]*tls.Config{
-		"no certificate": {},
-		"GetConfigForClient": {Certificates: []tls.Certificate{certificate}, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return &tls.Config{MinVersion: tls.VersionTLS10}, nil
-		}},
+	// Any address may be listened on where callers elsewhere can be told apart.
+	ca := newAuthority(t, "root", nil)
+	mutual, err := server.OpenTLS(newTLSFiles(t, ca.server(t), ca).config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		tls  *server.TLS
+		want string
+	}{
+		{nil, "--tls-cert FILE --tls-key FILE --tls-client-ca FILE"}, {files, "add --tls-client-ca FILE"}, {mutual, "the listener failed"},
 	} {
 		cfg := config(t, &decider{})
-		cfg.TLS = bad
-		if _, err := server.New(cfg); err == nil {
-			t.Errorf("%s: accepted", name)
+		cfg.TLS = c.tls
+		s, err := server.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Serve(t.Context(), &elsewhere{addr: &net.TCPAddr{IP: net.IPv4zero}}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("on all addresses: %v, want %s", err, c.want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
-	// With TLS, any address may be listened on.
-	cfg := config(t, &decider{})
-	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
-	s, err := server.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if err := s.Serve(t.Context(), &elsewhere{addr: &net.TCPAddr{IP: net.IPv4zero}}, nil); err == nil || strings.Contains(err.Error(), "can be reached from other machines") {
-		t.Errorf("with TLS on all addresses: %v", err)
-	}
-}
-
-// selfSigned returns a certificate of pdp.example and who trusts it.
-func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"pdp.example"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
 }

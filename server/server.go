@@ -23,6 +23,7 @@ import (
 
 	"github.com/writ-pdp/writ"
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
+	"github.com/writ-pdp/writ/snapshot"
 )
 
 const (
@@ -46,6 +47,10 @@ type Config struct {
 	Decider Decider
 	// Revoker revokes, and tells what is revoked. Nil: this server does neither.
 	Revoker Revoker
+	// Enforcer redeems grants and verifies effects. Nil: this server does neither.
+	Enforcer Enforcer
+	// Reviewer keeps what people are asked. Nil: this server asks nobody.
+	Reviewer Reviewer
 	// Audit tells what has been recorded. Nil: this server does not.
 	Audit AuditLog
 	// Credentials are this start's secrets. Required. Close removes them.
@@ -55,14 +60,22 @@ type Config struct {
 	// and approver. They return nil while there is none; nobody is let in
 	// then. Both are required, and must be safe for concurrent use.
 	LocalHost, LocalOperator func() *writ.Caller
+	// May reports whether the bundle in force lets a caller call a method of
+	// writ.v1, such as Decide: it is asked for each call, and for each message of
+	// a stream. While there is no bundle nobody may. Required; it must be safe for
+	// concurrent use.
+	May func(caller *writ.Caller, method string) bool
 	// Revoked reports whether a caller is revoked now: then it may call nothing
 	// but what is denied by a decision. Nil: nobody is.
 	Revoked func(*writ.Caller) bool
-	// TLS is required for a listener that others than this machine can reach,
-	// and used wherever it is given. It is never below TLS 1.3. Nil: plain
-	// text. Certificates that change are re-read by GetCertificate;
-	// GetConfigForClient, which could lower the version, is refused.
-	TLS *tls.Config
+	// Identities returns, for each call, by which names the bundle in force
+	// knows its callers; nil: there is none. Safe for concurrent use. Without it
+	// certificates and users are nobody's.
+	Identities func() map[snapshot.Identity]*writ.Caller
+	// TLS is used by all listeners but Unix-domain sockets: TLS 1.3, with client
+	// certificates where it has CAs for them, which a listener that others than
+	// this machine can reach needs. Nil: plain text.
+	TLS *TLS
 	// Reflection serves the API's descriptors to every caller, over gRPC.
 	Reflection bool
 	// Limits are what the server takes on. The zero value has the defaults.
@@ -88,15 +101,18 @@ type Config struct {
 type Server struct {
 	credentials              *Credentials
 	localHost, localOperator func() *writ.Caller
-	revoked                  func(*writ.Caller) bool // nil: nobody is
-	secure                   bool                    // TLS is configured
+	may                      func(caller *writ.Caller, method string) bool
+	revoked                  func(*writ.Caller) bool                   // nil: nobody is
+	identities               func() map[snapshot.Identity]*writ.Caller // nil: there are none
+	tls                      *TLS                                      // nil: plain text
 	limits                   Limits
 	stats                    stats.Handler // nil: none
 	log                      *slog.Logger
 	quotas                   *quotas
-	refusals                 *sampler
+	refusals, handshakes     *sampler
 	metrics                  http.Handler     // nil: none
 	troubles                 func() []Trouble // nil: none
+	enforcer                 Enforcer         // nil: none
 
 	grpc     *grpc.Server
 	http     *httpDoor
@@ -104,6 +120,7 @@ type Server struct {
 	serving  atomic.Bool // what SetServing last said
 	draining atomic.Bool // no new calls are taken
 
+	paces       *paces          // of the gRPC door's connections
 	farewell    context.Context // ends when streams that live on must end
 	endStreams  context.CancelFunc
 	closing     chan struct{} // closed when Close begins
@@ -128,30 +145,34 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("server: credentials are required: make them with NewCredentials")
 	case cfg.LocalHost == nil || cfg.LocalOperator == nil:
 		return nil, errors.New("server: LocalHost and LocalOperator are required: they say whom the secrets stand for")
+	case cfg.May == nil:
+		return nil, errors.New("server: May is required: it says who may call what")
 	}
 	s := &Server{
-		credentials: cfg.Credentials, localHost: cfg.LocalHost, localOperator: cfg.LocalOperator, revoked: cfg.Revoked,
-		secure: cfg.TLS != nil, limits: limits, stats: cfg.StatsHandler, log: cfg.Log,
+		credentials: cfg.Credentials, localHost: cfg.LocalHost, localOperator: cfg.LocalOperator, may: cfg.May, revoked: cfg.Revoked,
+		identities: cfg.Identities, tls: cfg.TLS, limits: limits, stats: cfg.StatsHandler, log: cfg.Log,
 		quotas: newQuotas(limits), refusals: &sampler{reasons: make(map[Reason]*sample)},
-		metrics: cfg.Metrics, troubles: cfg.Troubles,
+		handshakes: &sampler{reasons: make(map[Reason]*sample)},
+		metrics:    cfg.Metrics, troubles: cfg.Troubles, enforcer: cfg.Enforcer,
 		health: health.NewServer(), closing: make(chan struct{}),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.farewell, s.endStreams = context.WithCancel(context.Background())
-	options := s.options()
+	s.paces = newPaces()
+	keeper := &doorkeeper{paces: s.paces}
 	var config *tls.Config
-	if cfg.TLS != nil {
-		if config, err = serverTLS(cfg.TLS); err != nil {
-			return nil, err
-		}
-		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	if s.tls != nil {
+		config = s.tls.config(s.greet)
+		keeper.tls = credentials.NewTLS(config)
 	}
-	s.grpc = grpc.NewServer(options...)
+	s.grpc = grpc.NewServer(append(s.options(), grpc.Creds(keeper))...)
 	s.http = newHTTPDoor(s, config)
 	door := registrar{s}
 	writv1.RegisterDecisionServiceServer(door, &decisions{decider: cfg.Decider})
+	writv1.RegisterEnforcementServiceServer(door, &enforcement{enforcer: cfg.Enforcer})
+	writv1.RegisterApprovalServiceServer(door, &approvals{reviewer: cfg.Reviewer, log: s.log})
 	writv1.RegisterRevocationServiceServer(door, &revocations{revoker: cfg.Revoker, log: s.log})
 	writv1.RegisterAuditServiceServer(door, &audits{log: cfg.Audit})
 	healthv1.RegisterHealthServer(door, s.health)
@@ -194,18 +215,6 @@ func (s *Server) withStats(options ...grpc.ServerOption) []grpc.ServerOption {
 	return append(options, grpc.StatsHandler(s.stats))
 }
 
-func serverTLS(c *tls.Config) (*tls.Config, error) {
-	if len(c.Certificates) == 0 && c.GetCertificate == nil {
-		return nil, errors.New("server: the TLS configuration has no certificate: set Certificates or GetCertificate")
-	}
-	if c.GetConfigForClient != nil {
-		return nil, errors.New("server: the TLS configuration has GetConfigForClient, which could lower the version: use GetCertificate")
-	}
-	c = c.Clone()
-	c.MinVersion = max(c.MinVersion, tls.VersionTLS13)
-	return c, nil
-}
-
 // SetServing says whether there is something to decide by: a bundle is loaded
 // and fresh enough. Health answers SERVING only then, and not before the
 // first call of SetServing; once the server stops it stays NOT_SERVING.
@@ -219,21 +228,26 @@ func (s *Server) SetServing(serving bool) {
 	s.health.SetServingStatus(writv1.DecisionService_ServiceDesc.ServiceName, status)
 }
 
-// Serve answers gRPC on grpcListener and JSON over HTTP on httpListener, which
-// may be nil: then there is none. It closes both. It serves until ctx ends or
+// Serve answers gRPC on grpcListener and on all of more, and JSON over HTTP on
+// httpListener, which may be nil: then there is none. It closes them. It serves until ctx ends or
 // Close is called. Then health says NOT_SERVING, no new calls are taken, and
 // those in flight have until the drain limit to end. Serve returns when all of
 // them have ended: nil, or an error if some had to be cut off or a listener
 // failed.
 //
-// A listener that other machines can reach is refused unless TLS is
-// configured. A server serves once.
-func (s *Server) Serve(ctx context.Context, grpcListener, httpListener net.Listener) error {
+// A listener that other machines can reach is refused unless TLS with client
+// certificates is configured. A server serves once.
+func (s *Server) Serve(ctx context.Context, grpcListener, httpListener net.Listener, more ...net.Listener) error {
 	listeners := []net.Listener{grpcListener}
-	where := []slog.Attr{slog.Bool("tls", s.secure), slog.String("grpc", grpcListener.Addr().String())}
+	serve := []func(net.Listener) error{s.grpc.Serve}
+	where := []slog.Attr{slog.Bool("tls", s.tls != nil), slog.String("grpc", grpcListener.Addr().String())}
 	if httpListener != nil {
-		listeners = append(listeners, httpListener)
+		listeners, serve = append(listeners, httpListener), append(serve, s.http.serve)
 		where = append(where, slog.String("http", httpListener.Addr().String()))
+	}
+	for _, l := range more {
+		listeners, serve = append(listeners, l), append(serve, s.grpc.Serve)
+		where = append(where, slog.String("grpc_also", l.Addr().String()))
 	}
 	if err := s.begin(listeners); err != nil {
 		for _, l := range listeners {
@@ -244,8 +258,8 @@ func (s *Server) Serve(ctx context.Context, grpcListener, httpListener net.Liste
 	defer s.active.Done()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "serving", where...)
 	accepting := make(chan error, len(listeners))
-	for i, serve := range []func(net.Listener) error{s.grpc.Serve, s.http.serve}[:len(listeners)] {
-		go func() { accepting <- serve(netutil.LimitListener(listeners[i], s.limits.Connections)) }()
+	for i, l := range listeners {
+		go func() { accepting <- serve[i](netutil.LimitListener(l, s.limits.Connections)) }()
 	}
 	var err error
 	running := len(listeners)
@@ -284,7 +298,7 @@ func (s *Server) begin(listeners []net.Listener) error {
 }
 
 // Listen opens a TCP listener on addr that Serve will take: loopback only,
-// unless TLS is configured. Port 0 takes a free one.
+// unless TLS with client certificates is configured. Port 0 takes a free one.
 func (s *Server) Listen(addr string) (net.Listener, error) {
 	resolved, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
@@ -300,30 +314,26 @@ func (s *Server) Listen(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// checkListener refuses plain text to other machines.
+// checkListener refuses other machines unless they can show who they are.
 func (s *Server) checkListener(addr net.Addr) error {
-	if s.secure {
+	if near(addr) {
 		return nil
 	}
-	switch a := addr.(type) {
-	case *net.TCPAddr:
-		if a.IP.IsLoopback() {
-			return nil
-		}
-	case *net.UnixAddr:
-		return nil
-	default:
-		if addr.Network() == "bufconn" { // within this process
-			return nil
-		}
+	switch {
+	case s.tls == nil:
+		return fmt.Errorf("server: %s can be reached from other machines, and without TLS what callers send would cross the network readable: "+
+			"listen on 127.0.0.1 or [::1], or serve with mTLS: pdp serve --tls-cert FILE --tls-key FILE --tls-client-ca FILE", addr)
+	case s.tls.ca == nil:
+		return fmt.Errorf("server: %s can be reached from other machines, and without their CAs no caller there can be told from another: "+
+			"add --tls-client-ca FILE, with the CAs of the callers' certificates, or listen on 127.0.0.1 or [::1]", addr)
 	}
-	return fmt.Errorf("server: %s can be reached from other machines, and without TLS the callers' secrets would cross the network readable: "+
-		"listen on 127.0.0.1 or [::1], or embed the server with TLS", addr)
+	return nil
 }
 
 // drain lets the calls in flight end, then cuts off those that have not.
 func (s *Server) drain() error {
 	s.draining.Store(true)
+	s.paces.hurry()
 	s.health.Shutdown()
 	defer s.endStreams()
 	goodbye := time.AfterFunc(lastWord, s.endStreams)

@@ -42,9 +42,13 @@ type Snapshot struct {
 	// and approvers. Nil: that secret is nobody's. Both are also in Callers.
 	LocalHost     *writ.Caller
 	LocalOperator *writ.Caller
-	// Identities finds a caller by the URI or DNS name in its client
-	// certificate (SPIFFE ids are URIs: spiffe://acme.example/ap-host).
-	Identities map[string]*writ.Caller
+	// Identities finds a caller by what its transport credential says: a name
+	// or the subject of its client certificate, or its user on this machine.
+	Identities map[Identity]*writ.Caller
+
+	// Rights are what the callers may do: see [Snapshot.May]. Nil: nothing. What
+	// they may vouch for is also in Callers.
+	Rights *Rights
 
 	Zone     *time.Location // for context.local; never nil
 	LoadedAt time.Time      // when the source gave this world, by the server's clock
@@ -57,10 +61,11 @@ func (s *Snapshot) Contract(server, tool string) *contract.Contract {
 
 // TokenVouched reports whether what the caller says of a token of an issuer
 // counts as verified: the caller may vouch for tokens, or the bundle has no
-// keys by which it could be verified here.
+// keys by which it could be verified here and takes no groups from it. Groups
+// give authority: who names them must be somebody whose word counts.
 func (s *Snapshot) TokenVouched(caller *writ.Caller, issuer string) bool {
 	i := s.Issuers[issuer]
-	return i != nil && i.JWKS == "" && len(i.Keys) == 0 || caller.VouchesFor(writ.SourceToken)
+	return i != nil && i.JWKS == "" && len(i.Keys) == 0 && i.GroupsClaim == "" || caller.VouchesFor(writ.SourceToken)
 }
 
 // Issuer says how the tokens of one issuer become Cedar entities.
@@ -78,6 +83,11 @@ type Issuer struct {
 	// TenantClaim names the claim that holds the tenant, which every token must
 	// have then, and which must be Tenant where there is one; empty: none does.
 	TenantClaim string
+	// GroupsClaim names the claim that holds the principal's groups, and Group
+	// makes the entity of each, which is then a parent of the principal's; empty:
+	// its tokens make no groups.
+	GroupsClaim string
+	Group       Template
 	// Leeway is how far its clock may be off, for exp and nbf.
 	Leeway time.Duration
 	// AllowPrivate lets JWKS be fetched from a private address.

@@ -100,6 +100,15 @@ func (t Template) Type() types.EntityType { return t.typ }
 // Prefix returns the text that every id of t starts with; often empty.
 func (t Template) Prefix() string { return t.prefix }
 
+// Names returns the names of its placeholders, in order.
+func (t Template) Names() []string {
+	names := make([]string, len(t.holders))
+	for i, h := range t.holders {
+		names[i] = h.name
+	}
+	return names
+}
+
 // Overlaps reports whether t and u could make one entity from different
 // subjects: they share a type, and neither prefix rules the other out.
 func (t Template) Overlaps(u Template) bool {

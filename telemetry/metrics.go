@@ -24,7 +24,7 @@ import (
 const (
 	attrOutcome   = attribute.Key("outcome")   // ALLOW, DENY or REVIEW_REQUIRED
 	attrCode      = attribute.Key("code")      // a code, or [otherCode]
-	attrMethod    = attribute.Key("method")    // Decide, DecideBatch or Explain
+	attrMethod    = attribute.Key("method")    // Decide, DecideBatch, Explain, Redeem or VerifyEffect
 	attrResult    = attribute.Key("result")    // accepted or refused
 	attrRevision  = attribute.Key("revision")  // the one in force
 	attrCondition = attribute.Key("condition") // the audit log's
@@ -88,7 +88,7 @@ type Metrics struct {
 // cell names one counter of decisions.
 type cell struct{ outcome, code string }
 
-// Method is how decisions are asked for. Its text is a metric's.
+// Method is what was asked. Its text is a metric's.
 type Method string
 
 // Methods.
@@ -96,6 +96,9 @@ const (
 	Decide  Method = "Decide"
 	Batch   Method = "DecideBatch"
 	Explain Method = "Explain"
+
+	Redeem       Method = "Redeem"
+	VerifyEffect Method = "VerifyEffect"
 )
 
 // seconds are the bounds of the histogram of durations: a decision takes some
@@ -125,7 +128,7 @@ func NewMetrics(cfg MetricsConfig) (*Metrics, error) {
 		timed:    map[Method][]metric.RecordOption{},
 	}
 	m.cells.Store(&map[cell]*atomic.Int64{})
-	for _, method := range []Method{Decide, Batch, Explain} {
+	for _, method := range []Method{Decide, Batch, Explain, Redeem, VerifyEffect} {
 		m.timed[method] = []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attrMethod.String(string(method))))}
 	}
 	if err := m.instruments(); err != nil {

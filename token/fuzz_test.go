@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,11 +34,12 @@ func FuzzVerify(f *testing.F) {
 // issuer, nothing panics, and what is verified names a subject.
 func FuzzHeader(f *testing.F) {
 	k := newKeyring(f)
-	w := world(&snapshot.Issuer{Name: login, Keys: k.set})
+	w := world(&snapshot.Issuer{Name: login, Keys: k.set, GroupsClaim: "groups"})
 	for _, s := range []struct{ header, payload string }{
 		{`{"alg":"ES256","typ":"at+jwt","kid":"p256"}`, `{"iss":"https://login.example","sub":"ann"}`},
 		{`{"alg":"ES256"}`, `{"act":{"sub":"a","act":{"sub":"b"}}}`},
 		{`[]`, `{"aud":["a",1]}`}, {`{"alg":"none"}`, `{"exp":1e400}`}, {`{"jwk":{}}`, `{"cnf":{"jkt":""}}`},
+		{`{"alg":"ES256","typ":"at+jwt","kid":"p256"}`, `{"iss":"https://login.example","sub":"ann","groups":["a","b"],"_claim_names":{"x":"y"}}`},
 	} {
 		f.Add(s.header, s.payload)
 	}
@@ -45,6 +47,9 @@ func FuzzHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, payload string) {
 		got := v.Verify(t.Context(), w, false, proposal(sign(t, header, payload, k.p256)), now)
 		if got.Verified && (got.Subject == "" || got.Issuer != login) {
+			t.Fatalf("%+v", got)
+		}
+		if len(got.Groups) > token.MaxGroups || slices.ContainsFunc(got.Groups, func(g string) bool { return len(g) > token.MaxGroup }) || len(got.Actors) > token.MaxActors {
 			t.Fatalf("%+v", got)
 		}
 	})

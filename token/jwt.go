@@ -23,6 +23,8 @@ const (
 	MaxKeyID  = 256      // bytes of a kid
 	MaxActors = 8        // actors in an act chain
 	MaxScopes = 256      // scopes, and audiences
+	MaxGroups = 256      // groups
+	MaxGroup  = 256      // bytes of one
 	maxClaims = 128      // string claims that are kept for templates
 	maxClaim  = 4096     // bytes of one
 	maxURL    = 2048     // bytes of an issuer or an audience
@@ -216,8 +218,8 @@ func typeIs(typ, want string) bool {
 }
 
 // parseClaims makes a token of a JWT's claims. tenant names the claim that
-// holds the tenant; empty: none does.
-func parseClaims(data []byte, tenant string) (*writ.Token, error) {
+// holds the tenant, groups the one that holds the groups; empty: none does.
+func parseClaims(data []byte, tenant, groups string) (*writ.Token, error) {
 	members, err := object(data)
 	if err != nil {
 		return nil, fmt.Errorf("its payload is %w", err)
@@ -256,6 +258,9 @@ func parseClaims(data []byte, tenant string) (*writ.Token, error) {
 		}
 	}
 	if t.Scopes, err = scopes(members); err != nil {
+		return nil, err
+	}
+	if t.Groups, err = groupsOf(members, groups); err != nil {
 		return nil, err
 	}
 	if v, there := members["act"]; there {
@@ -304,6 +309,34 @@ func scopes(members map[string]jsontext.Value) ([]string, error) {
 		return nil, fmt.Errorf("it has more than %d scopes", MaxScopes)
 	}
 	return out, nil
+}
+
+// groupsOf reads the claim that names groups. One that its issuer has put
+// elsewhere (a distributed claim, OpenID Connect Core, section 5.6.2: as issuers
+// do where there are too many) is refused, since a principal without its groups
+// escapes what is forbidden to them.
+func groupsOf(members map[string]jsontext.Value, claim string) ([]string, error) {
+	if claim == "" {
+		return nil, nil
+	}
+	if v, there := members["_claim_names"]; there {
+		elsewhere, err := object(v)
+		if err != nil {
+			return nil, fmt.Errorf("its claim _claim_names is %w", err)
+		}
+		if _, is := elsewhere[claim]; is {
+			return nil, fmt.Errorf("its claim %s is not in it but elsewhere: have the issuer put the groups into the token", claim)
+		}
+	}
+	v, there := members[claim]
+	if !there {
+		return nil, nil
+	}
+	list, err := texts(v, MaxGroups, MaxGroup)
+	if err != nil {
+		return nil, fmt.Errorf("its claim %s %w", claim, err)
+	}
+	return list, nil
 }
 
 // chain reads an act claim (RFC 8693, section 4.1), outermost actor first.

@@ -137,7 +137,7 @@ func (v *Verifier) verified(ctx context.Context, world *snapshot.Snapshot, compa
 		return nil, err
 	}
 	// The issuer is believed only once a key of its own verifies.
-	claimed, err := parseClaims(payload, "")
+	claimed, err := parseClaims(payload, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (v *Verifier) verified(ctx context.Context, world *snapshot.Snapshot, compa
 	if err != nil {
 		return nil, err
 	}
-	t, err := parseClaims(payload, issuer.TenantClaim)
+	t, err := parseClaims(payload, issuer.TenantClaim, issuer.GroupsClaim)
 	if err != nil {
 		return nil, err
 	}

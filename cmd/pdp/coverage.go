@@ -40,7 +40,7 @@ type coverage struct {
 	// UncalledTools are in no scenario.
 	UncalledTools []string `json:"tools_no_scenario_calls"`
 	// UnreachedPolicies determine no scenario's answer. Policies about
-	// approving are left out: they answer no call.
+	// approving, and about callers, are left out: they answer no call.
 	UnreachedPolicies []policyPlace `json:"policies_no_scenario_reaches"`
 	Reviews           []reviewers   `json:"reviews"`
 }
@@ -74,7 +74,7 @@ func (r *reach) coverage(now time.Time) *coverage {
 		}
 	}
 	for _, p := range r.world.Policies.Policies() {
-		if !r.policies[p.ID] && !p.Inactive && !p.AboutApproval() {
+		if !r.policies[p.ID] && !p.Inactive && !p.AboutApproval() && !p.AboutRights() {
 			out.UnreachedPolicies = append(out.UnreachedPolicies, policyPlace{p.File, p.Line, p.ID})
 		}
 		if p.Review > 0 {

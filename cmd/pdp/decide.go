@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,8 +25,10 @@ type decideCmd struct {
 	File string `arg:"" optional:"" help:"A request as JSON, in the form of writ.v1.DecideRequest; - is standard input. Leave it out when you describe the call with --tool."`
 
 	Bundle *directory `help:"Directory of the bundle to decide by, or to complete the call from; without it, the one that comes with Writ." placeholder:"DIR"`
-	Server string     `help:"Ask the server at this loopback address in place of deciding here." placeholder:"HOST:PORT"`
+	Server string     `help:"Ask the server at this address in place of deciding here: HOST:PORT, or unix:PATH of its socket." placeholder:"ADDR"`
 	Data   *directory `help:"Data directory of that server, where its credentials are. Default: ${default_data}." env:"WRIT_DATA_DIR" placeholder:"DIR"`
+
+	clientFlags `embed:""`
 
 	Tool      string   `help:"The tool that is called: SERVER/TOOL. Everything else of a valid call is filled in from the bundle." placeholder:"S/T" group:"Describe the call"`
 	Arguments string   `help:"Its arguments, as JSON; without them, {}." placeholder:"JSON" group:"Describe the call"`
@@ -159,15 +160,11 @@ func (k *decideCmd) described(c *console) (*writv1.Proposal, error) {
 
 // ask sends the proposal to a server.
 func (k *decideCmd) ask(c *console, p *writv1.Proposal) error {
-	data, err := dataDir(k.Data)
-	if err != nil {
-		return err
-	}
 	secret := server.HostFile
 	if k.Explain {
 		secret = server.OperatorFile
 	}
-	client, err := dial(k.Server, filepath.Join(data, "credentials"), secret)
+	client, err := k.dial(k.Server, k.Data, secret)
 	if err != nil {
 		return err
 	}
@@ -202,8 +199,8 @@ func (k *decideCmd) here(c *console, world *snapshot.Snapshot, p *writv1.Proposa
 	if caller == nil {
 		return fmt.Errorf("the bundle has no host on this machine: name a caller with --caller")
 	}
-	if !caller.Has(writ.RoleHost) {
-		return fmt.Errorf("%s is no host: a server lets only hosts propose", caller.Name)
+	if !world.May(caller, "Decide") {
+		return fmt.Errorf("the bundle gives %s no right to propose: see `pdp check --effective` for who has it", caller.Name)
 	}
 	var d writ.Decision
 	proposal, err := server.ProposalFromProto(p)

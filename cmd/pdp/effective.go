@@ -9,6 +9,7 @@ import (
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/contract"
+	"github.com/writ-pdp/writ/policy"
 	"github.com/writ-pdp/writ/snapshot"
 	"github.com/writ-pdp/writ/token"
 )
@@ -27,6 +28,8 @@ type effectiveIssuer struct {
 	Actor       string         `json:"actor"`
 	Tenant      string         `json:"tenant,omitempty"`
 	TenantClaim string         `json:"tenant_claim,omitempty"`
+	GroupsClaim string         `json:"groups_claim,omitempty"`
+	Group       string         `json:"group,omitempty"` // the template of their entities
 	Leeway      string         `json:"leeway"`
 	Keys        *effectiveKeys `json:"keys,omitempty"` // without them nobody's token is verified here
 }
@@ -44,6 +47,9 @@ type effectiveCaller struct {
 	Roles      []writ.Role       `json:"roles"`
 	VouchesFor []writ.SourceKind `json:"vouches_for"`
 	Secret     string            `json:"secret,omitempty"` // which per-start secret stands for it
+	May        []string          `json:"may"`              // methods
+	// MayFor holds, by each method that is about a server, about which it may be called.
+	MayFor map[string][]string `json:"may_for,omitempty"`
 }
 
 type effectiveServer struct {
@@ -75,6 +81,7 @@ type effectiveTool struct {
 	Valid      string                       `json:"valid,omitempty"` // when; always otherwise
 	OnChange   string                       `json:"on_change"`
 	DecideAt   string                       `json:"decide_at"`
+	Grant      string                       `json:"grant,omitempty"` // always: reads need one, too
 	Digest     string                       `json:"contract_digest"`
 }
 
@@ -90,6 +97,7 @@ func effective(world *snapshot.Snapshot) *effectiveView {
 		i := world.Issuers[name]
 		v.Issuers = append(v.Issuers, effectiveIssuer{
 			Issuer: i.Name, Principal: i.Principal.String(), Actor: i.Actor.String(), Tenant: i.Tenant, TenantClaim: i.TenantClaim,
+			GroupsClaim: i.GroupsClaim, Group: i.Group.String(),
 			Leeway: i.Leeway.String(), Keys: effectiveKeysOf(i),
 		})
 	}
@@ -102,7 +110,7 @@ func effective(world *snapshot.Snapshot) *effectiveView {
 		case world.LocalOperator:
 			secret = "operator"
 		}
-		v.Callers = append(v.Callers, effectiveCaller{c.Name, c.Roles, some(c.Vouches), secret})
+		v.Callers = append(v.Callers, effectiveCallerOf(world, c, secret))
 	}
 	tools := slices.Sorted(maps.Keys(world.Contracts))
 	for _, id := range slices.Sorted(maps.Keys(world.Servers)) {
@@ -123,6 +131,23 @@ func effective(world *snapshot.Snapshot) *effectiveView {
 		v.Servers = append(v.Servers, server)
 	}
 	return v
+}
+
+func effectiveCallerOf(world *snapshot.Snapshot, c *writ.Caller, secret string) effectiveCaller {
+	out := effectiveCaller{Name: c.Name, Roles: c.Roles, VouchesFor: some(c.Vouches), Secret: secret, May: []string{}}
+	for _, m := range policy.Methods {
+		switch {
+		case !world.May(c, m.Name):
+		case !m.OfServer:
+			out.May = append(out.May, m.Name)
+		default:
+			if out.MayFor == nil {
+				out.MayFor = map[string][]string{}
+			}
+			out.MayFor[m.Name] = world.Rights.Servers(c.Name, m.Name)
+		}
+	}
+	return out
 }
 
 func effectiveKeysOf(i *snapshot.Issuer) *effectiveKeys {
@@ -168,7 +193,7 @@ func effectiveToolOf(c *contract.Contract) effectiveTool {
 	}
 	t := effectiveTool{
 		Tool: c.Tool.Name, Effect: c.Effect, Reversible: c.Reversible, Scope: c.Scope, Intent: c.IntentRequired, Actions: c.Actions(),
-		Resource: of, Opaque: c.Opaque, Loggable: c.Loggable, Secret: c.Secret, Valid: windowText(c.Valid), OnChange: c.OnChange, DecideAt: c.DecideAt, Digest: c.Digest.String(),
+		Resource: of, Opaque: c.Opaque, Loggable: c.Loggable, Secret: c.Secret, Valid: windowText(c.Valid), OnChange: c.OnChange, DecideAt: c.DecideAt, Grant: c.Grant, Digest: c.Digest.String(),
 	}
 	for pointer, line := range c.Evidence {
 		if t.Evidence == nil {

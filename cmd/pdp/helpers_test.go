@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,7 +27,8 @@ func parseReady(data []byte) (line readyLine, ok bool) {
 // request sends one request to the HTTP address of the server that serve
 // started: request STATUS METHOD PATH [FILE], the file as JSON with the host's
 // credential, and as part of the trace that TRACEPARENT names, if it is set. The
-// answer goes to the file stdout.txt.
+// answer goes to the file stdout.txt. With CA it speaks TLS, and with CLIENT it
+// shows the certificate CLIENT.pem in place of a credential.
 func request(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: request STATUS METHOD PATH [FILE]")
@@ -34,16 +37,19 @@ func request(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 4 {
 		body = strings.NewReader(ts.ReadFile(args[3]))
 	}
-	req, err := http.NewRequest(args[1], "http://"+ts.Getenv("HTTP")+args[2], body)
+	base, transport := overHTTP(ts)
+	req, err := http.NewRequest(args[1], base+args[2], body)
 	ts.Check(err)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(filepath.Join(ts.Getenv("CREDENTIALS"), "host"))))
+		if ts.Getenv("CLIENT") == "" {
+			req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(filepath.Join(ts.Getenv("CREDENTIALS"), "host"))))
+		}
 	}
 	if parent := ts.Getenv("TRACEPARENT"); parent != "" {
 		req.Header.Set("Traceparent", parent)
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	client := http.Client{Transport: transport, Timeout: 10 * time.Second}
 	resp, err := client.Do(req)
 	ts.Check(err)
 	defer resp.Body.Close()
@@ -53,6 +59,23 @@ func request(ts *testscript.TestScript, neg bool, args []string) {
 	if fmt.Sprint(resp.StatusCode) != args[0] {
 		ts.Fatalf("status %d, want %s\n%s", resp.StatusCode, args[0], data)
 	}
+}
+
+// overHTTP returns where the server that serve started speaks HTTP, and how.
+func overHTTP(ts *testscript.TestScript) (base string, _ *http.Transport) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if ts.Getenv("CA") == "" {
+		return "http://" + ts.Getenv("HTTP"), transport
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	config.RootCAs.AppendCertsFromPEM([]byte(ts.ReadFile(ts.Getenv("CA"))))
+	if client := ts.Getenv("CLIENT"); client != "" {
+		pair, err := tls.X509KeyPair([]byte(ts.ReadFile(client+".pem")), []byte(ts.ReadFile(client+"-key.pem")))
+		ts.Check(err)
+		config.Certificates = []tls.Certificate{pair}
+	}
+	transport.TLSClientConfig = config
+	return "https://" + ts.Getenv("HTTP"), transport
 }
 
 // exitsAs runs a command and holds its exit code: exitsas CODE pdp ARGS….

@@ -1,13 +1,14 @@
 // Command pdp is Writ: a policy decision point for MCP tool calls.
 //
-//	pdp lab      start a server, send it the lab's cases, print what it answers
-//	pdp serve    answer proposals over gRPC and HTTP
-//	pdp decide   decide one proposal, against a bundle or a server
-//	pdp check    find every fault of a bundle and run its scenarios
-//	pdp digest   print the digests that bind definitions and contracts
-//	pdp revoke   withdraw a person, a token, a tool … at once, or give it back
-//	pdp push     make a bundle the current one of an etcd cluster
-//	pdp audit    verify, search, prove and export the log of decisions
+//	pdp lab        start a server, send it the lab's cases, print what it answers
+//	pdp serve      answer proposals over gRPC and HTTP
+//	pdp decide     decide one proposal, against a bundle or a server
+//	pdp check      find every fault of a bundle and run its scenarios
+//	pdp digest     print the digests that bind definitions and contracts
+//	pdp revoke     withdraw a person, a token, a tool … at once, or give it back
+//	pdp push       make a bundle the current one of an etcd cluster
+//	pdp audit      verify, search, prove and export the log of decisions
+//	pdp testcerts  make certificates to try mTLS with
 //
 // Exit codes: 0 done or ALLOW, 1 failed, 2 usage, 3 DENY, 4 REVIEW_REQUIRED.
 package main
@@ -65,15 +66,16 @@ type usage string
 func (u usage) Error() string { return string(u) }
 
 type commands struct {
-	Serve   serveCmd   `cmd:"" help:"Answer proposals over gRPC and HTTP. Needs no configuration."`
-	Lab     labCmd     `cmd:"" help:"Start a real server, send it the lab's cases over gRPC, and print what it answers."`
-	Decide  decideCmd  `cmd:"" help:"Decide one proposal, against a bundle or a running server."`
-	Check   checkCmd   `cmd:"" help:"Find every fault of a bundle, with its place, and run its scenarios."`
-	Digest  digestCmd  `cmd:"" help:"Print the digests that bind tool definitions and contracts."`
-	Revoke  revokeCmd  `cmd:"" help:"Withdraw a person, an agent, a token, a tool … at a running server, at once, or give it back."`
-	Push    pushCmd    `cmd:"" help:"Make a bundle the current one for every server that follows an etcd cluster."`
-	Audit   auditCmd   `cmd:"" help:"Verify, search, prove and export the log of decisions."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Serve     serveCmd     `cmd:"" help:"Answer proposals over gRPC and HTTP. Needs no configuration."`
+	Lab       labCmd       `cmd:"" help:"Start a real server, send it the lab's cases over gRPC, and print what it answers."`
+	Decide    decideCmd    `cmd:"" help:"Decide one proposal, against a bundle or a running server."`
+	Check     checkCmd     `cmd:"" help:"Find every fault of a bundle, with its place, and run its scenarios."`
+	Digest    digestCmd    `cmd:"" help:"Print the digests that bind tool definitions and contracts."`
+	Revoke    revokeCmd    `cmd:"" help:"Withdraw a person, an agent, a token, a tool … at a running server, at once, or give it back."`
+	Push      pushCmd      `cmd:"" help:"Make a bundle the current one for every server that follows an etcd cluster."`
+	Audit     auditCmd     `cmd:"" help:"Verify, search, prove and export the log of decisions."`
+	Testcerts testcertsCmd `cmd:"" help:"Make a CA, a server's certificate and callers' certificates, to try mTLS with: valid for a day, for tests only."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
 // run is main without the process: it parses args, runs one command and

@@ -28,9 +28,9 @@ func (m measured) count(ctx context.Context, method telemetry.Method, begun time
 }
 
 // Decide is pdp.PDP's.
-func (m measured) Decide(ctx context.Context, caller *writ.Caller, p *writ.Proposal, demand string) (pdp.Answer, error) {
+func (m measured) Decide(ctx context.Context, caller *writ.Caller, p *writ.Proposal, ask pdp.Ask) (pdp.Answer, error) {
 	begun := time.Now()
-	a, err := m.PDP.Decide(ctx, caller, p, demand)
+	a, err := m.PDP.Decide(ctx, caller, p, ask)
 	m.count(ctx, telemetry.Decide, begun, err, a.Decision())
 	return a, err
 }
@@ -44,9 +44,9 @@ func (m measured) Refuse(ctx context.Context, caller *writ.Caller, p *writ.Propo
 }
 
 // DecideBatch is pdp.PDP's.
-func (m measured) DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item, demand string) ([]pdp.Answer, error) {
+func (m measured) DecideBatch(ctx context.Context, caller *writ.Caller, items []pdp.Item, ask pdp.Ask) ([]pdp.Answer, error) {
 	begun := time.Now()
-	answers, err := m.PDP.DecideBatch(ctx, caller, items, demand)
+	answers, err := m.PDP.DecideBatch(ctx, caller, items, ask)
 	decisions := make([]writ.Decision, len(answers))
 	for i := range answers {
 		decisions[i] = answers[i].Decision()
@@ -61,6 +61,22 @@ func (m measured) Explain(ctx context.Context, caller *writ.Caller, as string, p
 	e, err := m.PDP.Explain(ctx, caller, as, p, demand)
 	m.count(ctx, telemetry.Explain, begun, err)
 	return e, err
+}
+
+// Redeem is pdp.PDP's.
+func (m measured) Redeem(ctx context.Context, caller *writ.Caller, r *pdp.Redemption) (pdp.Redeemed, error) {
+	begun := time.Now()
+	a, err := m.PDP.Redeem(ctx, caller, r)
+	m.count(ctx, telemetry.Redeem, begun, err, a.Decision())
+	return a, err
+}
+
+// VerifyEffect is pdp.PDP's.
+func (m measured) VerifyEffect(ctx context.Context, caller *writ.Caller, r *pdp.Receipt) (pdp.Verified, error) {
+	begun := time.Now()
+	a, err := m.PDP.VerifyEffect(ctx, caller, r)
+	m.count(ctx, telemetry.VerifyEffect, begun, err, a.Decision())
+	return a, err
 }
 
 // reading is what the metrics say of the parts of a service.

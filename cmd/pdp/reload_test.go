@@ -26,9 +26,10 @@ func becomes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	base, transport := overHTTP(ts)
+	client := http.Client{Transport: transport, Timeout: 10 * time.Second}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		resp, err := client.Get("http://" + ts.Getenv("HTTP") + args[1])
+		resp, err := client.Get(base + args[1])
 		ts.Check(err)
 		data, err := io.ReadAll(resp.Body)
 		resp.Body.Close()

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/metadata"
 
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
 	"github.com/writ-pdp/writ/revocation"
@@ -30,9 +28,11 @@ type revokeCmd struct {
 	Watch   bool   `help:"Print what is added, and what begins and ends by its times, until interrupted." group:"Look"`
 	After   uint64 `help:"With --list and --watch: only what comes after this place in the log." placeholder:"N" group:"Look"`
 
-	Server string     `help:"Loopback address of the server." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR" placeholder:"HOST:PORT"`
+	Server string     `help:"Address of the server: HOST:PORT, or unix:PATH of its socket." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR" placeholder:"ADDR"`
 	Data   *directory `help:"Data directory of that server, where its credentials are. Default: ${default_data}." env:"WRIT_DATA_DIR" placeholder:"DIR"`
 	JSON   bool       `help:"Print JSON; with --watch one object a line."`
+
+	clientFlags `embed:""`
 }
 
 func (*revokeCmd) Help() string {
@@ -184,11 +184,7 @@ func (k *revokeCmd) entry() (*writv1.Revocation, error) {
 
 // dial connects to the server as its operator.
 func (k *revokeCmd) dial() (*client, error) {
-	data, err := dataDir(k.Data)
-	if err != nil {
-		return nil, err
-	}
-	return dial(k.Server, filepath.Join(data, "credentials"), server.OperatorFile)
+	return k.clientFlags.dial(k.Server, k.Data, server.OperatorFile)
 }
 
 // operator asks a server's RevocationService.
@@ -202,7 +198,7 @@ func (c *client) operator() operator {
 }
 
 func (o operator) as(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+o.secret)
+	return bearing(ctx, o.secret)
 }
 
 // callTimeout is how long one call may take.

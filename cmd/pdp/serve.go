@@ -32,10 +32,12 @@ import (
 type serveCmd struct {
 	Bundle     *directory `help:"Directory of the bundle, which is followed; without it, the one that comes with Writ." env:"WRIT_BUNDLE" placeholder:"DIR"`
 	Data       *directory `help:"Directory of the log, the revocations and the credentials, made where it is missing. Default: ${default_data}." env:"WRIT_DATA_DIR" placeholder:"DIR"`
-	GRPCAddr   string     `name:"grpc-addr" help:"Loopback address for gRPC; port 0 takes a free one." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR"`
-	HTTPAddr   string     `name:"http-addr" help:"Loopback address for JSON over HTTP; port 0 takes a free one." default:"127.0.0.1:7601" env:"WRIT_HTTP_ADDR"`
+	GRPCAddr   string     `name:"grpc-addr" help:"Address for gRPC; port 0 takes a free one. Without mTLS a loopback address." default:"127.0.0.1:7600" env:"WRIT_GRPC_ADDR"`
+	HTTPAddr   string     `name:"http-addr" help:"Address for JSON over HTTP; port 0 takes a free one. Without mTLS a loopback address." default:"127.0.0.1:7601" env:"WRIT_HTTP_ADDR"`
 	Reflection bool       `help:"Serve gRPC reflection, so that tools such as grpcurl can list the API." env:"WRIT_REFLECTION"`
 	etcdFlags  `embed:""`
+
+	identityFlags `embed:""`
 
 	forwardFlags `embed:""`
 
@@ -50,7 +52,14 @@ func (*serveCmd) Help() string {
   {"event":"ready","grpc":"127.0.0.1:PORT","http":"127.0.0.1:PORT",
    "revision":"sha256:…","credentials":"DIR"}
 Logs go to standard error. Every call needs a secret of DIR: the file host for
-proposals, operator for the rest. They are made anew at each start.
+proposals, operator for the rest. They are made anew at each start, and count on
+this machine only. Others are known by their client certificates:
+  pdp serve --grpc-addr 0.0.0.0:7600 --http-addr 0.0.0.0:7601 \
+    --tls-cert server.pem --tls-key server-key.pem --tls-client-ca ca.pem
+A certificate is the caller whose mtls in the bundle's callers.yaml is its SPIFFE
+id, another URI or DNS name in it, or whose subject is its subject. At the socket
+of --unix-socket a caller is known by its user: unix: {uid: 1000}. The files are
+re-read when they change, with no restart; replace each with mv.
 The bundle is followed: about a second after its files changed they are in
 force, all of them or none. While there is a fault in them the last good ones
 stay, and the log, GET /readyz and GET /metrics of the HTTP address say so. A
@@ -69,6 +78,10 @@ func (s *serveCmd) Run(c *console) error {
 	}
 	source := sourceConfig{persist: s.Persist, maxAge: s.MaxAge, allowEmpty: s.AllowEmpty, maxStaleness: s.MaxStaleness}
 	log := newLogger(c.err)
+	identity, err := s.identityFlags.open(log)
+	if err != nil {
+		return err
+	}
 	if source.etcd, err = s.source(s, log); err != nil {
 		return err
 	}
@@ -94,7 +107,7 @@ func (s *serveCmd) Run(c *console) error {
 	service, err := start(c.ctx, serviceConfig{
 		sinks:  sinks,
 		source: source, data: data, grpcAddr: s.GRPCAddr, httpAddr: s.HTTPAddr, reflection: s.Reflection,
-		log: log,
+		log: log, identity: identity,
 	})
 	if unloaded, ok := errors.AsType[*bundle.LoadError](err); ok {
 		faults, ok := errors.AsType[writ.Faults](unloaded.Fault)
@@ -122,7 +135,8 @@ func (s *serveCmd) Run(c *console) error {
 type serviceConfig struct {
 	source             sourceConfig
 	data               string // directory of log, revocations and credentials
-	grpcAddr, httpAddr string // loopback addresses
+	grpcAddr, httpAddr string
+	identity           identityConfig
 	reflection         bool
 	sinks              []forward.Sink // where the log's checkpoints are sent
 	log                *slog.Logger   // made by newLogger
@@ -148,6 +162,8 @@ type service struct {
 	credentials *server.Credentials
 	server      *server.Server
 	grpc, http  net.Listener
+	socket      net.Listener // nil: none
+	tls         *server.TLS  // nil: plain text
 
 	mu        sync.Mutex // guards the fields below
 	answering bool       // run has begun to serve
@@ -157,7 +173,7 @@ type service struct {
 // start opens the log, the first world, the credentials and the listeners.
 // Whatever it opened is closed again when one of them fails.
 func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
-	s := &service{log: cfg.log, recording: true}
+	s := &service{log: cfg.log, recording: true, tls: cfg.identity.tls}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -174,9 +190,13 @@ func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
 	}
 	holder := s.worlds.holder
 	s.tokens = token.New(token.Config{Log: cfg.log})
-	decider, err := pdp.New(pdp.Config{
+	powers, err := openAuthority(ctx, s.worlds, s.audit, cfg.log)
+	if err != nil {
+		return nil, err
+	}
+	decider, err := pdp.New(powers.config(pdp.Config{
 		Snapshots: holder, Log: s.audit, Revocations: s.worlds.revocations(), MaxStaleness: cfg.source.maxStaleness, Tokens: s.tokens,
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -210,8 +230,9 @@ func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
 		return nil, err
 	}
 	if s.server, err = server.New(server.Config{
-		Decider: measured{decider, s.metrics}, Revoker: decider, Audit: told, Metrics: s.metrics.Handler(), Troubles: s.troubles,
+		Decider: measured{decider, s.metrics}, Enforcer: measured{decider, s.metrics}, Reviewer: decider, Revoker: decider, Audit: told, Metrics: s.metrics.Handler(), Troubles: s.troubles,
 		Credentials: s.credentials, Reflection: cfg.reflection, Log: cfg.log, StatsHandler: s.tracing.StatsHandler(),
+		May: func(c *writ.Caller, method string) bool { return holder.Load().May(c, method) },
 		Revoked: func(c *writ.Caller) bool {
 			world := holder.Load()
 			if world == nil {
@@ -220,6 +241,7 @@ func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
 			_, revoked := world.Revocations.Revoked(revocation.Caller, "", c.Name, time.Time{}, time.Now())
 			return revoked
 		},
+		Identities: identities(holder), TLS: s.tls,
 		LocalHost:     local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalHost }),
 		LocalOperator: local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalOperator }),
 	}); err != nil {
@@ -230,6 +252,11 @@ func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
 	}
 	if s.http, err = s.server.Listen(cfg.httpAddr); err != nil {
 		return nil, err
+	}
+	if cfg.identity.socket != "" {
+		if s.socket, err = s.server.ListenUnix(cfg.identity.socket, cfg.identity.mode); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -257,8 +284,14 @@ func (s *service) run(ctx context.Context, ready func() error) error {
 	group.Go(func() error {
 		defer stopExport()
 		defer stopFollowing()
+		if s.socket != nil {
+			return s.server.Serve(serving, s.grpc, s.http, s.socket)
+		}
 		return s.server.Serve(serving, s.grpc, s.http)
 	})
+	if s.tls != nil {
+		group.Go(func() error { return s.tls.Run(following) })
+	}
 	group.Go(func() error { return s.worlds.run(following) })
 	if s.export != nil {
 		group.Go(func() error { return s.export.Run(exporting) })
@@ -339,7 +372,7 @@ const flushTimeout = 5 * time.Second
 
 func (s *service) close() error {
 	var errs []error
-	for _, l := range []net.Listener{s.grpc, s.http} {
+	for _, l := range []net.Listener{s.grpc, s.http, s.socket} {
 		if l == nil {
 			continue
 		}
@@ -395,6 +428,9 @@ func (s *service) troubles() []server.Trouble {
 		out = append(out, server.Trouble{Part: "tokens", Since: since, Message: fmt.Sprintf(
 			"the keys of an issuer can't be fetched: the server's log says why (issuers: %d)", len(failing))})
 	}
+	if s.tls != nil {
+		out = append(out, s.tls.Troubles()...)
+	}
 	if s.forwarded != nil {
 		for _, place := range s.forwarded.Status() {
 			message := "checkpoints can't be sent to a second place: the server's log says why"
@@ -417,13 +453,19 @@ func (s *service) troubles() []server.Trouble {
 
 // announce prints the line that says the service is ready.
 func (s *service) announce(out io.Writer) error {
+	socket := ""
+	if s.socket != nil {
+		socket = s.socket.Addr().String()
+	}
 	return json.NewEncoder(out).Encode(struct {
 		Event       string `json:"event"`
 		GRPC        string `json:"grpc"`
 		HTTP        string `json:"http"`
+		Unix        string `json:"unix,omitempty"`
+		TLS         bool   `json:"tls,omitempty"`
 		Revision    string `json:"revision"`
 		Credentials string `json:"credentials"`
-	}{"ready", s.grpc.Addr().String(), s.http.Addr().String(), s.worlds.revision(), s.credentials.Dir()})
+	}{"ready", s.grpc.Addr().String(), s.http.Addr().String(), socket, s.tls != nil, s.worlds.revision(), s.credentials.Dir()})
 }
 
 // dataDir is where a service keeps its log and credentials: dir, or the

@@ -24,6 +24,9 @@ type Config struct {
 	// Sync has members sync their logs to the disk, as in earnest. Otherwise
 	// they don't, to be faster.
 	Sync bool
+	// Processes has each member be a process of its own, which can be killed and
+	// paused. The package's TestMain must call [RunMember].
+	Processes bool
 }
 
 // Cluster is a cluster of etcd members in this process.
@@ -40,8 +43,10 @@ type Member struct {
 	Client *Proxy
 	Dir    string
 	peers  *Proxy
+	apart  bool // it is a process
 	config func() *embed.Config
-	etcd   *embed.Etcd  // nil: stopped
+	etcd   *embed.Etcd  // nil: stopped, or a process
+	child  *child       // nil: stopped, or in this process
 	id     atomic.Value // a string: as members name it to each other
 }
 
@@ -61,23 +66,18 @@ func Start(t testing.TB, cfg Config) *Cluster {
 	var initial []string
 	for i := range cfg.Members {
 		clientAddr, peerAddr := free(t), free(t)
-		m := &Member{Dir: filepath.Join(t.TempDir(), "etcd")}
+		m := &Member{Dir: filepath.Join(t.TempDir(), "etcd"), apart: cfg.Processes}
 		m.Client = newProxy(t, clientAddr, nil)
 		m.peers = newProxy(t, peerAddr, func(from string) bool { return c.mayReach(from, m) })
 		name := fmt.Sprintf("m%d", i)
 		initial = append(initial, name+"=http://"+m.peers.Addr())
 		m.config = func() *embed.Config {
-			e := embed.NewConfig()
+			e := memberConfig()
 			e.Name, e.Dir, e.InitialCluster = name, m.Dir, strings.Join(initial, ",")
 			e.ListenClientUrls, e.AdvertiseClientUrls = urls(clientAddr), urls(m.Client.Addr())
 			e.ListenPeerUrls, e.AdvertisePeerUrls = urls(peerAddr), urls(m.peers.Addr())
-			e.TickMs, e.ElectionMs = 50, 1000
 			e.UnsafeNoFsync = !cfg.Sync
 			e.QuotaBackendBytes = cfg.Quota
-			e.SocketOpts.ReuseAddress = true
-			e.EnableGRPCGateway = false
-			e.BcryptCost = 4 // the least: passwords of tests are no secrets
-			e.Logger, e.LogLevel = "zap", "fatal"
 			e.LogOutputs = []string{filepath.Join(filepath.Dir(m.Dir), "log")}
 			return e
 		}
@@ -94,6 +94,17 @@ func Start(t testing.TB, cfg Config) *Cluster {
 		m.wait(t)
 	}
 	return c
+}
+
+// memberConfig is what all members have in common.
+func memberConfig() *embed.Config {
+	e := embed.NewConfig()
+	e.TickMs, e.ElectionMs = 50, 1000
+	e.SocketOpts.ReuseAddress = true
+	e.EnableGRPCGateway = false
+	e.BcryptCost = 4 // the least: passwords of tests are no secrets
+	e.Logger, e.LogLevel = "zap", "fatal"
+	return e
 }
 
 // each runs f for all members at once.
@@ -124,6 +135,10 @@ func free(t testing.TB) string {
 }
 
 func (m *Member) start(t testing.TB) {
+	if m.apart {
+		m.startChild(t)
+		return
+	}
 	var err error
 	for range 50 { // the port may be taken for a moment
 		if m.etcd, err = embed.StartEtcd(m.config()); err == nil {
@@ -141,6 +156,10 @@ const patience = 60 * time.Second
 
 func (m *Member) wait(t testing.TB) {
 	t.Helper()
+	if m.apart {
+		m.waitChild(t)
+		return
+	}
 	select {
 	case <-m.etcd.Server.ReadyNotify():
 	case <-time.After(patience):
@@ -149,6 +168,7 @@ func (m *Member) wait(t testing.TB) {
 }
 
 func (m *Member) stop() {
+	m.stopChild()
 	if m.etcd != nil {
 		m.Client.cut()
 		m.etcd.Server.HardStop() // as if killed: it would first try to give leadership to members that may be stopping, too
@@ -183,7 +203,7 @@ func (c *Cluster) Leader() *Member {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		for _, m := range c.Members {
-			if m.etcd != nil && !c.isCut(m.name()) && m.etcd.Server.Leader().String() == m.name() {
+			if m.name() != "" && !c.isCut(m.name()) && m.leader() == m.name() {
 				return m
 			}
 		}

@@ -134,9 +134,11 @@ type Review struct {
 	// Why, in their words.
 	RejectedBecause string `protobuf:"bytes,25,opt,name=rejected_because,json=rejectedBecause,proto3" json:"rejected_because,omitempty"`
 	// The world that it was rendered in.
-	Revision      string `protobuf:"bytes,26,opt,name=revision,proto3" json:"revision,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Revision string `protobuf:"bytes,26,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The call's parameters beside its arguments, as JSON text; empty: none.
+	ExtraParamsJson string `protobuf:"bytes,27,opt,name=extra_params_json,json=extraParamsJson,proto3" json:"extra_params_json,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Review) Reset() {
@@ -351,6 +353,13 @@ func (x *Review) GetRevision() string {
 	return ""
 }
 
+func (x *Review) GetExtraParamsJson() string {
+	if x != nil {
+		return x.ExtraParamsJson
+	}
+	return ""
+}
+
 // ReviewEntity is one entity that the call names.
 type ReviewEntity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -365,7 +374,9 @@ type ReviewEntity struct {
 	// What the bundle holds of it, as Cedar text by name.
 	Attributes map[string]string `protobuf:"bytes,5,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Its parents, as Cedar text.
-	Parents       []string `protobuf:"bytes,6,rep,name=parents,proto3" json:"parents,omitempty"`
+	Parents []string `protobuf:"bytes,6,rep,name=parents,proto3" json:"parents,omitempty"`
+	// Its tags, as Cedar text by name.
+	Tags          map[string]string `protobuf:"bytes,7,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -438,6 +449,13 @@ func (x *ReviewEntity) GetAttributes() map[string]string {
 func (x *ReviewEntity) GetParents() []string {
 	if x != nil {
 		return x.Parents
+	}
+	return nil
+}
+
+func (x *ReviewEntity) GetTags() map[string]string {
+	if x != nil {
+		return x.Tags
 	}
 	return nil
 }
@@ -544,10 +562,12 @@ type ReviewSource struct {
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
 	// Whether the caller may vouch for such sources, and the observed value is
 	// the argument's.
-	Trusted       bool `protobuf:"varint,4,opt,name=trusted,proto3" json:"trusted,omitempty"`
-	Agrees        bool `protobuf:"varint,5,opt,name=agrees,proto3" json:"agrees,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trusted bool `protobuf:"varint,4,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	Agrees  bool `protobuf:"varint,5,opt,name=agrees,proto3" json:"agrees,omitempty"`
+	// How the value is classified; empty: unclassified.
+	Classification string `protobuf:"bytes,6,opt,name=classification,proto3" json:"classification,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReviewSource) Reset() {
@@ -615,15 +635,28 @@ func (x *ReviewSource) GetAgrees() bool {
 	return false
 }
 
+func (x *ReviewSource) GetClassification() string {
+	if x != nil {
+		return x.Classification
+	}
+	return ""
+}
+
 // ReviewPolicy is one policy that asks.
 type ReviewPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which.
-	Policy *PolicyRef `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Its id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// How many people must agree.
 	People uint32 `protobuf:"varint,2,opt,name=people,proto3" json:"people,omitempty"`
 	// How many have.
-	Agreed        uint32 `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
+	Agreed uint32 `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
+	// The code that it names; empty: none.
+	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	// What it says to people; empty: nothing.
+	Explain string `protobuf:"bytes,5,opt,name=explain,proto3" json:"explain,omitempty"`
+	// What it asks about, of the call's targets: Cedar entities.
+	Targets       []string `protobuf:"bytes,6,rep,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -658,11 +691,11 @@ func (*ReviewPolicy) Descriptor() ([]byte, []int) {
 	return file_writ_v1_approval_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *ReviewPolicy) GetPolicy() *PolicyRef {
+func (x *ReviewPolicy) GetId() string {
 	if x != nil {
-		return x.Policy
+		return x.Id
 	}
-	return nil
+	return ""
 }
 
 func (x *ReviewPolicy) GetPeople() uint32 {
@@ -677,6 +710,27 @@ func (x *ReviewPolicy) GetAgreed() uint32 {
 		return x.Agreed
 	}
 	return 0
+}
+
+func (x *ReviewPolicy) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ReviewPolicy) GetExplain() string {
+	if x != nil {
+		return x.Explain
+	}
+	return ""
+}
+
+func (x *ReviewPolicy) GetTargets() []string {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
 }
 
 // ReviewApproval is one person's agreement.
@@ -1352,7 +1406,7 @@ var File_writ_v1_approval_proto protoreflect.FileDescriptor
 
 const file_writ_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x16writ/v1/approval.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15writ/v1/outcome.proto\x1a\x14writ/v1/policy.proto\x1a\x16writ/v1/proposal.proto\"\xea\a\n" +
+	"\x16writ/v1/approval.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15writ/v1/outcome.proto\x1a\x16writ/v1/proposal.proto\"\x96\b\n" +
 	"\x06Review\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.writ.v1.ReviewStateR\x05state\x127\n" +
@@ -1385,7 +1439,8 @@ const file_writ_v1_approval_proto_rawDesc = "" +
 	"\vrejected_by\x18\x18 \x01(\v2\x12.writ.v1.PrincipalR\n" +
 	"rejectedBy\x12)\n" +
 	"\x10rejected_because\x18\x19 \x01(\tR\x0frejectedBecause\x12\x1a\n" +
-	"\brevision\x18\x1a \x01(\tR\brevision\"\x8e\x02\n" +
+	"\brevision\x18\x1a \x01(\tR\brevision\x12*\n" +
+	"\x11extra_params_json\x18\x1b \x01(\tR\x0fextraParamsJson\"\xfc\x02\n" +
 	"\fReviewEntity\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\tR\x06entity\x12\x1a\n" +
 	"\bargument\x18\x02 \x01(\tR\bargument\x12\x16\n" +
@@ -1394,8 +1449,12 @@ const file_writ_v1_approval_proto_rawDesc = "" +
 	"\n" +
 	"attributes\x18\x05 \x03(\v2%.writ.v1.ReviewEntity.AttributesEntryR\n" +
 	"attributes\x12\x18\n" +
-	"\aparents\x18\x06 \x03(\tR\aparents\x1a=\n" +
+	"\aparents\x18\x06 \x03(\tR\aparents\x123\n" +
+	"\x04tags\x18\a \x03(\v2\x1f.writ.v1.ReviewEntity.TagsEntryR\x04tags\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
+	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x01\n" +
 	"\x0eReviewArgument\x12\x18\n" +
@@ -1405,18 +1464,22 @@ const file_writ_v1_approval_proto_rawDesc = "" +
 	"\asources\x18\x03 \x03(\v2\x15.writ.v1.ReviewSourceR\asources\x12#\n" +
 	"\rneeds_support\x18\x04 \x01(\bR\fneedsSupport\x12\x1c\n" +
 	"\tsupported\x18\x05 \x01(\bR\tsupported\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"\xaf\x01\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"\xd7\x01\n" +
 	"\fReviewSource\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\treference\x18\x02 \x01(\tR\treference\x12;\n" +
 	"\vobserved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"observedAt\x12\x18\n" +
 	"\atrusted\x18\x04 \x01(\bR\atrusted\x12\x16\n" +
-	"\x06agrees\x18\x05 \x01(\bR\x06agrees\"j\n" +
-	"\fReviewPolicy\x12*\n" +
-	"\x06policy\x18\x01 \x01(\v2\x12.writ.v1.PolicyRefR\x06policy\x12\x16\n" +
+	"\x06agrees\x18\x05 \x01(\bR\x06agrees\x12&\n" +
+	"\x0eclassification\x18\x06 \x01(\tR\x0eclassification\"\x96\x01\n" +
+	"\fReviewPolicy\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06people\x18\x02 \x01(\rR\x06people\x12\x16\n" +
-	"\x06agreed\x18\x03 \x01(\rR\x06agreed\"\xda\x01\n" +
+	"\x06agreed\x18\x03 \x01(\rR\x06agreed\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\x12\x18\n" +
+	"\aexplain\x18\x05 \x01(\tR\aexplain\x12\x18\n" +
+	"\atargets\x18\x06 \x03(\tR\atargets\"\xda\x01\n" +
 	"\x0eReviewApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\bapprover\x18\x02 \x01(\v2\x12.writ.v1.PrincipalR\bapprover\x125\n" +
@@ -1486,7 +1549,7 @@ func file_writ_v1_approval_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_v1_approval_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_writ_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_writ_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_writ_v1_approval_proto_goTypes = []any{
 	(ReviewState)(0),              // 0: writ.v1.ReviewState
 	(*Review)(nil),                // 1: writ.v1.Review
@@ -1506,39 +1569,39 @@ var file_writ_v1_approval_proto_goTypes = []any{
 	(*RejectRequest)(nil),         // 15: writ.v1.RejectRequest
 	(*RejectResponse)(nil),        // 16: writ.v1.RejectResponse
 	nil,                           // 17: writ.v1.ReviewEntity.AttributesEntry
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*Principal)(nil),             // 19: writ.v1.Principal
-	(*Intent)(nil),                // 20: writ.v1.Intent
-	(*PolicyRef)(nil),             // 21: writ.v1.PolicyRef
+	nil,                           // 18: writ.v1.ReviewEntity.TagsEntry
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*Principal)(nil),             // 20: writ.v1.Principal
+	(*Intent)(nil),                // 21: writ.v1.Intent
 	(*Token)(nil),                 // 22: writ.v1.Token
 	(*Decision)(nil),              // 23: writ.v1.Decision
 }
 var file_writ_v1_approval_proto_depIdxs = []int32{
 	0,  // 0: writ.v1.Review.state:type_name -> writ.v1.ReviewState
-	18, // 1: writ.v1.Review.opened_at:type_name -> google.protobuf.Timestamp
-	18, // 2: writ.v1.Review.expires_at:type_name -> google.protobuf.Timestamp
-	19, // 3: writ.v1.Review.principal:type_name -> writ.v1.Principal
-	20, // 4: writ.v1.Review.intent:type_name -> writ.v1.Intent
+	19, // 1: writ.v1.Review.opened_at:type_name -> google.protobuf.Timestamp
+	19, // 2: writ.v1.Review.expires_at:type_name -> google.protobuf.Timestamp
+	20, // 3: writ.v1.Review.principal:type_name -> writ.v1.Principal
+	21, // 4: writ.v1.Review.intent:type_name -> writ.v1.Intent
 	2,  // 5: writ.v1.Review.entities:type_name -> writ.v1.ReviewEntity
 	3,  // 6: writ.v1.Review.arguments:type_name -> writ.v1.ReviewArgument
 	5,  // 7: writ.v1.Review.policies:type_name -> writ.v1.ReviewPolicy
 	6,  // 8: writ.v1.Review.approvals:type_name -> writ.v1.ReviewApproval
-	19, // 9: writ.v1.Review.rejected_by:type_name -> writ.v1.Principal
+	20, // 9: writ.v1.Review.rejected_by:type_name -> writ.v1.Principal
 	17, // 10: writ.v1.ReviewEntity.attributes:type_name -> writ.v1.ReviewEntity.AttributesEntry
-	4,  // 11: writ.v1.ReviewArgument.sources:type_name -> writ.v1.ReviewSource
-	18, // 12: writ.v1.ReviewSource.observed_at:type_name -> google.protobuf.Timestamp
-	21, // 13: writ.v1.ReviewPolicy.policy:type_name -> writ.v1.PolicyRef
-	19, // 14: writ.v1.ReviewApproval.approver:type_name -> writ.v1.Principal
-	18, // 15: writ.v1.ReviewApproval.given_at:type_name -> google.protobuf.Timestamp
-	18, // 16: writ.v1.ReviewApproval.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 11: writ.v1.ReviewEntity.tags:type_name -> writ.v1.ReviewEntity.TagsEntry
+	4,  // 12: writ.v1.ReviewArgument.sources:type_name -> writ.v1.ReviewSource
+	19, // 13: writ.v1.ReviewSource.observed_at:type_name -> google.protobuf.Timestamp
+	20, // 14: writ.v1.ReviewApproval.approver:type_name -> writ.v1.Principal
+	19, // 15: writ.v1.ReviewApproval.given_at:type_name -> google.protobuf.Timestamp
+	19, // 16: writ.v1.ReviewApproval.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 17: writ.v1.ListReviewsResponse.reviews:type_name -> writ.v1.Review
 	1,  // 18: writ.v1.GetReviewResponse.review:type_name -> writ.v1.Review
 	1,  // 19: writ.v1.WatchReviewsResponse.review:type_name -> writ.v1.Review
-	19, // 20: writ.v1.ApproveRequest.approver:type_name -> writ.v1.Principal
+	20, // 20: writ.v1.ApproveRequest.approver:type_name -> writ.v1.Principal
 	22, // 21: writ.v1.ApproveRequest.token:type_name -> writ.v1.Token
 	23, // 22: writ.v1.ApproveResponse.decision:type_name -> writ.v1.Decision
 	1,  // 23: writ.v1.ApproveResponse.review:type_name -> writ.v1.Review
-	19, // 24: writ.v1.RejectRequest.approver:type_name -> writ.v1.Principal
+	20, // 24: writ.v1.RejectRequest.approver:type_name -> writ.v1.Principal
 	22, // 25: writ.v1.RejectRequest.token:type_name -> writ.v1.Token
 	23, // 26: writ.v1.RejectResponse.decision:type_name -> writ.v1.Decision
 	1,  // 27: writ.v1.RejectResponse.review:type_name -> writ.v1.Review
@@ -1565,7 +1628,6 @@ func file_writ_v1_approval_proto_init() {
 		return
 	}
 	file_writ_v1_outcome_proto_init()
-	file_writ_v1_policy_proto_init()
 	file_writ_v1_proposal_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1573,7 +1635,7 @@ func file_writ_v1_approval_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_v1_approval_proto_rawDesc), len(file_writ_v1_approval_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -140,8 +140,7 @@ func (PostconditionStatus) EnumDescriptor() ([]byte, []int) {
 // RedeemRequest is a grant, and the call as the server itself sees it.
 type RedeemRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The grant's token, as it came. Empty: GRANT_REQUIRED, unless the tool needs
-	// none.
+	// The grant's token, as it came. Empty: GRANT_REQUIRED.
 	Grant string `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
 	// The id of the server that is about to act. Required.
 	Server string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
@@ -589,7 +588,7 @@ func (x *PostconditionResult) GetExplanation() string {
 // Retry says how to try again without doing twice.
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The new proposal's `retries`: the digest of the first proposal.
+	// The new proposal's `retries`: the digest of the proposal that was redeemed.
 	Retries string `protobuf:"bytes,1,opt,name=retries,proto3" json:"retries,omitempty"`
 	// The idempotency key that its grant will have: the same.
 	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`

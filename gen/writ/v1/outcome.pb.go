@@ -139,7 +139,11 @@ type Decision struct {
 	// is its newest. Only set once that is longer ago than the server's limit:
 	// then consequential calls are SNAPSHOT_STALE, and others are answered by
 	// what was known at this time.
-	HeardAt       *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
+	HeardAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
+	// Who is denied, of the principal and the actors, as a Cedar entity: the
+	// first who lacks a permit (NO_PERMIT), whom a policy forbids it or cannot be
+	// evaluated for, or who is revoked. Empty where it is none of them.
+	Party         string `protobuf:"bytes,24,opt,name=party,proto3" json:"party,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,11 +339,18 @@ func (x *Decision) GetHeardAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Decision) GetParty() string {
+	if x != nil {
+		return x.Party
+	}
+	return ""
+}
+
 var File_writ_v1_outcome_proto protoreflect.FileDescriptor
 
 const file_writ_v1_outcome_proto_rawDesc = "" +
 	"\n" +
-	"\x15writ/v1/outcome.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14writ/v1/policy.proto\"\x8b\x06\n" +
+	"\x15writ/v1/outcome.proto\x12\awrit.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14writ/v1/policy.proto\"\xa1\x06\n" +
 	"\bDecision\x12*\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x10.writ.v1.OutcomeR\aoutcome\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
@@ -365,7 +376,8 @@ const file_writ_v1_outcome_proto_rawDesc = "" +
 	"\rreview_digest\x18\x14 \x01(\tR\freviewDigest\x12#\n" +
 	"\rpolicy_digest\x18\x15 \x01(\tR\fpolicyDigest\x12\x1a\n" +
 	"\brevision\x18\x16 \x01(\tR\brevision\x125\n" +
-	"\bheard_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt*d\n" +
+	"\bheard_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\x12\x14\n" +
+	"\x05party\x18\x18 \x01(\tR\x05party*d\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fOUTCOME_DENY\x10\x01\x12\x1b\n" +

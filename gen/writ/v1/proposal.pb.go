@@ -78,7 +78,7 @@ type Proposal struct {
 	// the server itself keeps need not be sent.
 	Approvals []string `protobuf:"bytes,16,rep,name=approvals,proto3" json:"approvals,omitempty"`
 	// For a proposal that tries again what another one has tried with unknown
-	// outcome: the digest of the first such proposal, as VerifyEffect returned it.
+	// outcome: the digest of that proposal, as VerifyEffect returned it.
 	// Its grant then has the same idempotency key. Empty: it is no retry.
 	Retries       string `protobuf:"bytes,17,opt,name=retries,proto3" json:"retries,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -393,6 +393,7 @@ type Token struct {
 	// `exp` (RFC 7519, section 4.1.4). Absent: the token counts as expired.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Further string claims that the issuer's template may name, by claim name.
+	// None of them makes a group.
 	Claims map[string]string `protobuf:"bytes,11,rep,name=claims,proto3" json:"claims,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The `act` chain (RFC 8693, section 4.1), outermost first: the current
 	// actor, then on whose behalf it acts.
@@ -408,7 +409,12 @@ type Token struct {
 	CertificateThumbprint string `protobuf:"bytes,15,opt,name=certificate_thumbprint,json=certificateThumbprint,proto3" json:"certificate_thumbprint,omitempty"`
 	// Whether the caller has verified that whoever sent the token holds that key
 	// or certificate.
-	Possessed     bool `protobuf:"varint,16,opt,name=possessed,proto3" json:"possessed,omitempty"`
+	Possessed bool `protobuf:"varint,16,opt,name=possessed,proto3" json:"possessed,omitempty"`
+	// The user's groups, where the bundle says that this issuer's tokens name
+	// them: the values of that claim, at most 256 of at most 256 bytes each. They
+	// count only from a caller that may vouch for tokens. A map of claims never
+	// makes groups.
+	Groups        []string `protobuf:"bytes,17,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -553,6 +559,13 @@ func (x *Token) GetPossessed() bool {
 		return x.Possessed
 	}
 	return false
+}
+
+func (x *Token) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
 }
 
 // Intent is the user's current purpose. It is never inherited indefinitely:
@@ -844,7 +857,7 @@ const file_writ_v1_proposal_proto_rawDesc = "" +
 	"\x06claims\x18\x03 \x03(\v2\x1a.writ.v1.Actor.ClaimsEntryR\x06claims\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x97\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x05\n" +
 	"\x05Token\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -864,7 +877,8 @@ const file_writ_v1_proposal_proto_rawDesc = "" +
 	"\amay_act\x18\r \x01(\v2\x0e.writ.v1.ActorR\x06mayAct\x12%\n" +
 	"\x0ekey_thumbprint\x18\x0e \x01(\tR\rkeyThumbprint\x125\n" +
 	"\x16certificate_thumbprint\x18\x0f \x01(\tR\x15certificateThumbprint\x12\x1c\n" +
-	"\tpossessed\x18\x10 \x01(\bR\tpossessed\x1a9\n" +
+	"\tpossessed\x18\x10 \x01(\bR\tpossessed\x12\x16\n" +
+	"\x06groups\x18\x11 \x03(\tR\x06groups\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaa\x01\n" +

@@ -307,7 +307,11 @@ type Issuer struct {
 	AllowPrivateAddresses bool `protobuf:"varint,10,opt,name=allow_private_addresses,json=allowPrivateAddresses,proto3" json:"allow_private_addresses,omitempty"`
 	// How long keys that were fetched serve on while they can't be fetched again:
 	// from 5m to 24h. Default: 1h.
-	MaxStale      *durationpb.Duration `protobuf:"bytes,11,opt,name=max_stale,json=maxStale,proto3" json:"max_stale,omitempty"`
+	MaxStale *durationpb.Duration `protobuf:"bytes,11,opt,name=max_stale,json=maxStale,proto3" json:"max_stale,omitempty"`
+	// How the groups that its tokens name become parents of the principal. What
+	// a host says of such a token counts only if it vouches for tokens, whether
+	// there is a jwks or not. Default: they don't.
+	Groups        *Groups `protobuf:"bytes,12,opt,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +423,70 @@ func (x *Issuer) GetMaxStale() *durationpb.Duration {
 	return nil
 }
 
+func (x *Issuer) GetGroups() *Groups {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+// Groups says which claim of a token names the principal's groups, and which
+// Cedar entities these are.
+type Groups struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A claim whose value is a text or a list of texts, such as groups: at most
+	// 256 of at most 256 bytes each. A token without it names none.
+	Claim string `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	// The template of a group's entity: Group::"okta|{group}".
+	Parent        string `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Groups) Reset() {
+	*x = Groups{}
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Groups) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Groups) ProtoMessage() {}
+
+func (x *Groups) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Groups.ProtoReflect.Descriptor instead.
+func (*Groups) Descriptor() ([]byte, []int) {
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Groups) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *Groups) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
 // CallersFile is callers.yaml: who may speak to the decision point. Without
 // it, or without local callers in it, there are host and operator, known by
 // the secrets that the server makes at each start.
@@ -431,7 +499,7 @@ type CallersFile struct {
 
 func (x *CallersFile) Reset() {
 	*x = CallersFile{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[5]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +511,7 @@ func (x *CallersFile) String() string {
 func (*CallersFile) ProtoMessage() {}
 
 func (x *CallersFile) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[5]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +524,7 @@ func (x *CallersFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallersFile.ProtoReflect.Descriptor instead.
 func (*CallersFile) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{5}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CallersFile) GetCallers() []*Caller {
@@ -475,17 +543,23 @@ type Caller struct {
 	Roles []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Known by the per-start secret: for hosts, or for operators and approvers.
 	Local bool `protobuf:"varint,4,opt,name=local,proto3" json:"local,omitempty"`
-	// The URI or DNS name in its client certificate.
+	// A URI or DNS name in its client certificate: spiffe://acme.example/ap-host.
+	// If a certificate has a SPIFFE id, nothing else in it counts.
 	Mtls string `protobuf:"bytes,5,opt,name=mtls,proto3" json:"mtls,omitempty"`
 	// The source kinds that count as trusted when this caller brings them.
-	VouchesFor    []string `protobuf:"bytes,6,rep,name=vouches_for,json=vouchesFor,proto3" json:"vouches_for,omitempty"`
+	VouchesFor []string `protobuf:"bytes,6,rep,name=vouches_for,json=vouchesFor,proto3" json:"vouches_for,omitempty"`
+	// The subject of its client certificate as RFC 4514 writes it:
+	// CN=ap-host,O=Acme.
+	Subject string `protobuf:"bytes,7,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The user on this machine, at the server's Unix-domain socket.
+	Unix          *Unix `protobuf:"bytes,8,opt,name=unix,proto3" json:"unix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[6]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +571,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[6]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +584,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{6}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Caller) GetName() string {
@@ -555,6 +629,66 @@ func (x *Caller) GetVouchesFor() []string {
 	return nil
 }
 
+func (x *Caller) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Caller) GetUnix() *Unix {
+	if x != nil {
+		return x.Unix
+	}
+	return nil
+}
+
+// Unix is what the kernel says of a process on this machine.
+type Unix struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its user id. Required; 0 is root.
+	Uid           *uint32 `protobuf:"varint,1,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unix) Reset() {
+	*x = Unix{}
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unix) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unix) ProtoMessage() {}
+
+func (x *Unix) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unix.ProtoReflect.Descriptor instead.
+func (*Unix) Descriptor() ([]byte, []int) {
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Unix) GetUid() uint32 {
+	if x != nil && x.Uid != nil {
+		return *x.Uid
+	}
+	return 0
+}
+
 // RevocationsFile is revocations.yaml: what no longer counts. Order matters:
 // a later line lifts an earlier one.
 type RevocationsFile struct {
@@ -566,7 +700,7 @@ type RevocationsFile struct {
 
 func (x *RevocationsFile) Reset() {
 	*x = RevocationsFile{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[7]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +712,7 @@ func (x *RevocationsFile) String() string {
 func (*RevocationsFile) ProtoMessage() {}
 
 func (x *RevocationsFile) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[7]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +725,7 @@ func (x *RevocationsFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevocationsFile.ProtoReflect.Descriptor instead.
 func (*RevocationsFile) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{7}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RevocationsFile) GetRevocations() []*Revocation {
@@ -627,7 +761,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[8]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +773,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[8]
+	mi := &file_writ_bundle_v1_bundle_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +786,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{8}
+	return file_writ_bundle_v1_bundle_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Revocation) GetKind() string {
@@ -738,7 +872,7 @@ const file_writ_bundle_v1_bundle_proto_rawDesc = "" +
 	"\bmutation\x18\x02 \x01(\tR\bmutation\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"?\n" +
 	"\vIssuersFile\x120\n" +
-	"\aissuers\x18\x01 \x03(\v2\x16.writ.bundle.v1.IssuerR\aissuers\"\xfc\x02\n" +
+	"\aissuers\x18\x01 \x03(\v2\x16.writ.bundle.v1.IssuerR\aissuers\"\xac\x03\n" +
 	"\x06Issuer\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
@@ -753,9 +887,13 @@ const file_writ_bundle_v1_bundle_proto_rawDesc = "" +
 	"\x06leeway\x18\t \x01(\v2\x19.google.protobuf.DurationR\x06leeway\x126\n" +
 	"\x17allow_private_addresses\x18\n" +
 	" \x01(\bR\x15allowPrivateAddresses\x126\n" +
-	"\tmax_stale\x18\v \x01(\v2\x19.google.protobuf.DurationR\bmaxStale\"?\n" +
+	"\tmax_stale\x18\v \x01(\v2\x19.google.protobuf.DurationR\bmaxStale\x12.\n" +
+	"\x06groups\x18\f \x01(\v2\x16.writ.bundle.v1.GroupsR\x06groups\"6\n" +
+	"\x06Groups\x12\x14\n" +
+	"\x05claim\x18\x01 \x01(\tR\x05claim\x12\x16\n" +
+	"\x06parent\x18\x02 \x01(\tR\x06parent\"?\n" +
 	"\vCallersFile\x120\n" +
-	"\acallers\x18\x01 \x03(\v2\x16.writ.bundle.v1.CallerR\acallers\"\x91\x01\n" +
+	"\acallers\x18\x01 \x03(\v2\x16.writ.bundle.v1.CallerR\acallers\"\xd5\x01\n" +
 	"\x06Caller\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x14\n" +
@@ -763,7 +901,12 @@ const file_writ_bundle_v1_bundle_proto_rawDesc = "" +
 	"\x05local\x18\x04 \x01(\bR\x05local\x12\x12\n" +
 	"\x04mtls\x18\x05 \x01(\tR\x04mtls\x12\x1f\n" +
 	"\vvouches_for\x18\x06 \x03(\tR\n" +
-	"vouchesFor\"O\n" +
+	"vouchesFor\x12\x18\n" +
+	"\asubject\x18\a \x01(\tR\asubject\x12(\n" +
+	"\x04unix\x18\b \x01(\v2\x14.writ.bundle.v1.UnixR\x04unix\"%\n" +
+	"\x04Unix\x12\x15\n" +
+	"\x03uid\x18\x01 \x01(\rH\x00R\x03uid\x88\x01\x01B\x06\n" +
+	"\x04_uid\"O\n" +
 	"\x0fRevocationsFile\x12<\n" +
 	"\vrevocations\x18\x01 \x03(\v2\x1a.writ.bundle.v1.RevocationR\vrevocations\"\xaf\x02\n" +
 	"\n" +
@@ -790,36 +933,40 @@ func file_writ_bundle_v1_bundle_proto_rawDescGZIP() []byte {
 	return file_writ_bundle_v1_bundle_proto_rawDescData
 }
 
-var file_writ_bundle_v1_bundle_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_writ_bundle_v1_bundle_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_writ_bundle_v1_bundle_proto_goTypes = []any{
 	(*BundleFile)(nil),            // 0: writ.bundle.v1.BundleFile
 	(*NotDecisionBearing)(nil),    // 1: writ.bundle.v1.NotDecisionBearing
 	(*AcceptedMutant)(nil),        // 2: writ.bundle.v1.AcceptedMutant
 	(*IssuersFile)(nil),           // 3: writ.bundle.v1.IssuersFile
 	(*Issuer)(nil),                // 4: writ.bundle.v1.Issuer
-	(*CallersFile)(nil),           // 5: writ.bundle.v1.CallersFile
-	(*Caller)(nil),                // 6: writ.bundle.v1.Caller
-	(*RevocationsFile)(nil),       // 7: writ.bundle.v1.RevocationsFile
-	(*Revocation)(nil),            // 8: writ.bundle.v1.Revocation
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*Groups)(nil),                // 5: writ.bundle.v1.Groups
+	(*CallersFile)(nil),           // 6: writ.bundle.v1.CallersFile
+	(*Caller)(nil),                // 7: writ.bundle.v1.Caller
+	(*Unix)(nil),                  // 8: writ.bundle.v1.Unix
+	(*RevocationsFile)(nil),       // 9: writ.bundle.v1.RevocationsFile
+	(*Revocation)(nil),            // 10: writ.bundle.v1.Revocation
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_writ_bundle_v1_bundle_proto_depIdxs = []int32{
 	1,  // 0: writ.bundle.v1.BundleFile.not_decision_bearing:type_name -> writ.bundle.v1.NotDecisionBearing
 	2,  // 1: writ.bundle.v1.BundleFile.accepted_mutants:type_name -> writ.bundle.v1.AcceptedMutant
 	4,  // 2: writ.bundle.v1.IssuersFile.issuers:type_name -> writ.bundle.v1.Issuer
-	9,  // 3: writ.bundle.v1.Issuer.leeway:type_name -> google.protobuf.Duration
-	9,  // 4: writ.bundle.v1.Issuer.max_stale:type_name -> google.protobuf.Duration
-	6,  // 5: writ.bundle.v1.CallersFile.callers:type_name -> writ.bundle.v1.Caller
-	8,  // 6: writ.bundle.v1.RevocationsFile.revocations:type_name -> writ.bundle.v1.Revocation
-	10, // 7: writ.bundle.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
-	10, // 8: writ.bundle.v1.Revocation.from:type_name -> google.protobuf.Timestamp
-	10, // 9: writ.bundle.v1.Revocation.until:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	11, // 3: writ.bundle.v1.Issuer.leeway:type_name -> google.protobuf.Duration
+	11, // 4: writ.bundle.v1.Issuer.max_stale:type_name -> google.protobuf.Duration
+	5,  // 5: writ.bundle.v1.Issuer.groups:type_name -> writ.bundle.v1.Groups
+	7,  // 6: writ.bundle.v1.CallersFile.callers:type_name -> writ.bundle.v1.Caller
+	8,  // 7: writ.bundle.v1.Caller.unix:type_name -> writ.bundle.v1.Unix
+	10, // 8: writ.bundle.v1.RevocationsFile.revocations:type_name -> writ.bundle.v1.Revocation
+	12, // 9: writ.bundle.v1.Revocation.issued_before:type_name -> google.protobuf.Timestamp
+	12, // 10: writ.bundle.v1.Revocation.from:type_name -> google.protobuf.Timestamp
+	12, // 11: writ.bundle.v1.Revocation.until:type_name -> google.protobuf.Timestamp
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_writ_bundle_v1_bundle_proto_init() }
@@ -827,13 +974,14 @@ func file_writ_bundle_v1_bundle_proto_init() {
 	if File_writ_bundle_v1_bundle_proto != nil {
 		return
 	}
+	file_writ_bundle_v1_bundle_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_bundle_v1_bundle_proto_rawDesc), len(file_writ_bundle_v1_bundle_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -388,7 +388,15 @@ type ScenarioToken struct {
 	MayAct string `protobuf:"bytes,13,opt,name=may_act,json=mayAct,proto3" json:"may_act,omitempty"`
 	// It comes without a proof that its bearer holds the key that it is bound
 	// to. By default there is one where the server wants it.
-	Unproven      bool `protobuf:"varint,14,opt,name=unproven,proto3" json:"unproven,omitempty"`
+	Unproven bool `protobuf:"varint,14,opt,name=unproven,proto3" json:"unproven,omitempty"`
+	// The groups that it names, where the issuer's tokens do.
+	Groups []string `protobuf:"bytes,15,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Who acts already, by the token itself (RFC 8693, section 4.1), the current
+	// actor first: Agent::"bot".
+	Act []string `protobuf:"bytes,16,rep,name=act,proto3" json:"act,omitempty"`
+	// The caller says what it says, and doesn't send it: then it counts only from
+	// a caller that vouches for tokens, or where the bundle has no keys for it.
+	Claimed       bool `protobuf:"varint,17,opt,name=claimed,proto3" json:"claimed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -517,6 +525,27 @@ func (x *ScenarioToken) GetMayAct() string {
 func (x *ScenarioToken) GetUnproven() bool {
 	if x != nil {
 		return x.Unproven
+	}
+	return false
+}
+
+func (x *ScenarioToken) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *ScenarioToken) GetAct() []string {
+	if x != nil {
+		return x.Act
+	}
+	return nil
+}
+
+func (x *ScenarioToken) GetClaimed() bool {
+	if x != nil {
+		return x.Claimed
 	}
 	return false
 }
@@ -810,7 +839,7 @@ const file_writ_bundle_v1_scenario_proto_rawDesc = "" +
 	"declaredAt\x129\n" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x18\n" +
-	"\aexpired\x18\x05 \x01(\bR\aexpired\"\xf8\x03\n" +
+	"\aexpired\x18\x05 \x01(\bR\aexpired\"\xbc\x04\n" +
 	"\rScenarioToken\x12\x16\n" +
 	"\x06absent\x18\x01 \x01(\bR\x06absent\x12\x16\n" +
 	"\x06issuer\x18\x02 \x01(\tR\x06issuer\x12\x18\n" +
@@ -828,7 +857,10 @@ const file_writ_bundle_v1_scenario_proto_rawDesc = "" +
 	"expires_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x18\n" +
 	"\aexpired\x18\f \x01(\bR\aexpired\x12\x17\n" +
 	"\amay_act\x18\r \x01(\tR\x06mayAct\x12\x1a\n" +
-	"\bunproven\x18\x0e \x01(\bR\bunproven\"O\n" +
+	"\bunproven\x18\x0e \x01(\bR\bunproven\x12\x16\n" +
+	"\x06groups\x18\x0f \x03(\tR\x06groups\x12\x10\n" +
+	"\x03act\x18\x10 \x03(\tR\x03act\x12\x18\n" +
+	"\aclaimed\x18\x11 \x01(\bR\aclaimed\"O\n" +
 	"\x0eScenarioServer\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12!\n" +
 	"\fpackage_hash\x18\x02 \x01(\tR\vpackageHash\";\n" +

@@ -510,7 +510,10 @@ type Review struct {
 	Secret []string `protobuf:"bytes,19,rep,name=secret,proto3" json:"secret,omitempty"`
 	// When the review counts: outside of it the tool is one that nobody has
 	// reviewed. Default: always.
-	Valid         *Window `protobuf:"bytes,20,opt,name=valid,proto3" json:"valid,omitempty"`
+	Valid *Window `protobuf:"bytes,20,opt,name=valid,proto3" json:"valid,omitempty"`
+	// always: a call that only reads needs a grant, too. Without it only writes
+	// do, unless decide_at is server; what is pure never does.
+	Grant         string `protobuf:"bytes,21,opt,name=grant,proto3" json:"grant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -685,6 +688,13 @@ func (x *Review) GetValid() *Window {
 	return nil
 }
 
+func (x *Review) GetGrant() string {
+	if x != nil {
+		return x.Grant
+	}
+	return ""
+}
+
 // Method is what one value of the method argument changes.
 type Method struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -753,8 +763,11 @@ type Argument struct {
 	Entity   string `protobuf:"bytes,1,opt,name=entity,proto3" json:"entity,omitempty"`
 	MayBeNew bool   `protobuf:"varint,2,opt,name=may_be_new,json=mayBeNew,proto3" json:"may_be_new,omitempty"`
 	// A number that is a whole one: a page, an id.
-	Long          bool `protobuf:"varint,3,opt,name=long,proto3" json:"long,omitempty"`
-	Opaque        bool `protobuf:"varint,4,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	Long   bool `protobuf:"varint,3,opt,name=long,proto3" json:"long,omitempty"`
+	Opaque bool `protobuf:"varint,4,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	// The attribute of the entity that names whose it is: an entity or a set of
+	// them. A call for anybody else is answered as if there were no such entity.
+	BoundTo       string `protobuf:"bytes,5,opt,name=bound_to,json=boundTo,proto3" json:"bound_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -815,6 +828,13 @@ func (x *Argument) GetOpaque() bool {
 		return x.Opaque
 	}
 	return false
+}
+
+func (x *Argument) GetBoundTo() string {
+	if x != nil {
+		return x.BoundTo
+	}
+	return ""
 }
 
 // EvidenceLine says whose word on a value counts.
@@ -1089,7 +1109,7 @@ const file_writ_bundle_v1_server_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x1d\n" +
 	"\x05Names\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\tR\x05names\"\xd7\b\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"\xed\b\n" +
 	"\x06Review\x12\x16\n" +
 	"\x06effect\x18\x01 \x01(\tR\x06effect\x12#\n" +
 	"\n" +
@@ -1117,7 +1137,8 @@ const file_writ_bundle_v1_server_proto_rawDesc = "" +
 	"undeclared\x12\x1a\n" +
 	"\bloggable\x18\x12 \x03(\tR\bloggable\x12\x16\n" +
 	"\x06secret\x18\x13 \x03(\tR\x06secret\x12,\n" +
-	"\x05valid\x18\x14 \x01(\v2\x16.writ.bundle.v1.WindowR\x05valid\x1aR\n" +
+	"\x05valid\x18\x14 \x01(\v2\x16.writ.bundle.v1.WindowR\x05valid\x12\x14\n" +
+	"\x05grant\x18\x15 \x01(\tR\x05grant\x1aR\n" +
 	"\fMethodsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.writ.bundle.v1.MethodR\x05value:\x028\x01\x1aV\n" +
@@ -1136,13 +1157,14 @@ const file_writ_bundle_v1_server_proto_rawDesc = "" +
 	"reversible\x88\x01\x01\x12\x19\n" +
 	"\x05scope\x18\x03 \x01(\tH\x01R\x05scope\x88\x01\x01B\r\n" +
 	"\v_reversibleB\b\n" +
-	"\x06_scope\"l\n" +
+	"\x06_scope\"\x87\x01\n" +
 	"\bArgument\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\tR\x06entity\x12\x1c\n" +
 	"\n" +
 	"may_be_new\x18\x02 \x01(\bR\bmayBeNew\x12\x12\n" +
 	"\x04long\x18\x03 \x01(\bR\x04long\x12\x16\n" +
-	"\x06opaque\x18\x04 \x01(\bR\x06opaque\"u\n" +
+	"\x06opaque\x18\x04 \x01(\bR\x06opaque\x12\x19\n" +
+	"\bbound_to\x18\x05 \x01(\tR\aboundTo\"u\n" +
 	"\fEvidenceLine\x12\x12\n" +
 	"\x04from\x18\x01 \x03(\tR\x04from\x12/\n" +
 	"\x05fresh\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05fresh\x12 \n" +

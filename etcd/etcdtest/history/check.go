@@ -1,0 +1,187 @@
+package history
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Check returns an error if what was recorded can't have happened one thing
+// after another, each between its call and its answer. Grants that neither share
+// a proposal nor are linked by others that do are checked apart, each with the
+// revocations. limit is how long one such part may take; 0: a minute.
+func Check(all []Operation, limit time.Duration) error {
+	if limit == 0 {
+		limit = time.Minute
+	}
+	if err := twice(all); err != nil {
+		return err
+	}
+	r, groups := newRevocations(all), parts(all)
+	for _, part := range groups {
+		steps := r.around(part)
+		switch porcupine.CheckOperationsTimeout(model, steps, limit) {
+		case porcupine.Illegal:
+			return fmt.Errorf("this can't have happened one after another:\n%s", describe(steps))
+		case porcupine.Unknown:
+			return fmt.Errorf("it takes more than %v to say whether this can have happened:\n%s", limit, describe(steps))
+		}
+	}
+	return nil
+}
+
+// twice finds the plainest violation, without a model.
+func twice(all []Operation) error {
+	grants, proposals := map[string]Operation{}, map[string]Operation{}
+	for _, o := range all {
+		if o.Result != Claimed {
+			continue
+		}
+		for _, claimed := range []struct {
+			by   map[string]Operation
+			name string
+		}{{grants, o.Grant}, {proposals, o.Proposal}} {
+			if before, ok := claimed.by[claimed.name]; ok {
+				return fmt.Errorf("%s was claimed twice:\n%v\n%v", claimed.name, before, o)
+			}
+			claimed.by[claimed.name] = o
+		}
+	}
+	return nil
+}
+
+// parts groups what is about grants by proposals.
+func parts(all []Operation) [][]Operation {
+	parent := map[string]string{}
+	var root func(string) string
+	root = func(name string) string {
+		up, ok := parent[name]
+		if !ok || up == name {
+			parent[name] = name
+			return name
+		}
+		top := root(up)
+		parent[name] = top
+		return top
+	}
+	for _, o := range all {
+		if o.Kind != Revoke {
+			parent[root("grant "+o.Grant)] = root("proposal " + o.Proposal)
+		}
+	}
+	at := map[string]int{}
+	var out [][]Operation
+	for _, o := range all {
+		if o.Kind == Revoke {
+			continue
+		}
+		top := root("grant " + o.Grant)
+		i, ok := at[top]
+		if !ok {
+			i = len(out)
+			at[top], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], o)
+	}
+	return out
+}
+
+// revocations are all, by when they were told and when they were called.
+type revocations struct {
+	done   []Operation     // by Back
+	before []uint64        // by place in done: the greatest Counts up to there
+	lost   []time.Duration // when those were called of which nothing was told
+}
+
+func newRevocations(all []Operation) *revocations {
+	r := &revocations{}
+	for _, o := range all {
+		switch {
+		case o.Kind == Revoke && o.Result == Done:
+			r.done = append(r.done, o)
+		case o.Kind == Revoke && o.Result == Lost:
+			r.lost = append(r.lost, o.Call)
+		}
+	}
+	slices.SortFunc(r.done, func(a, b Operation) int { return int(a.Back - b.Back) })
+	slices.Sort(r.lost)
+	var most uint64
+	for _, o := range r.done {
+		most = max(most, o.Counts)
+		r.before = append(r.before, most)
+	}
+	return r
+}
+
+// around returns a part with the revocations that it can tell of: those that
+// were over before it began make what it begins with.
+func (r *revocations) around(part []Operation) []porcupine.Operation {
+	begin, end := time.Duration(math.MaxInt64), time.Duration(0)
+	subjects := map[string]bool{}
+	for _, o := range part {
+		begin, end = min(begin, o.Call), max(end, o.Call)
+		if o.Result != Lost {
+			end = max(end, o.Back)
+		}
+		subjects[o.Subject] = true
+	}
+	first, _ := slices.BinarySearchFunc(r.done, begin, func(o Operation, t time.Duration) int { return int(o.Back - t) })
+	base := &state{}
+	if first > 0 {
+		base.head = r.before[first-1]
+	}
+	for _, o := range r.done[:first] {
+		if o.Subject != "" && subjects[o.Subject] {
+			base.revoked = with(base.revoked, o.Subject, strings.Compare)
+		}
+	}
+	var steps []porcupine.Operation
+	add := func(o step, back time.Duration) {
+		steps = append(steps, porcupine.Operation{ClientId: o.Client, Input: &o, Call: int64(o.Call), Return: int64(back)})
+	}
+	// One that may have happened is as good as many.
+	if len(r.lost) > 0 && r.lost[0] < begin {
+		base.hazy = true
+	} else if len(r.lost) > 0 && r.lost[0] < end {
+		add(step{Operation: Operation{Kind: Revoke, Call: r.lost[0]}}, math.MaxInt64)
+	}
+	add(step{Operation: Operation{Call: begin - 2}, before: base}, begin-1)
+	for _, o := range r.done[first:] {
+		if o.Call < end && (o.Counts > 0 || subjects[o.Subject]) {
+			add(step{Operation: o}, o.Back)
+		}
+	}
+	for _, o := range part {
+		back := o.Back
+		switch {
+		case o.Kind == Mint && o.Result != Done:
+			continue
+		case o.Result == Lost:
+			back = math.MaxInt64
+		case o.Result == Overtaken:
+			add(step{Operation: o, maybe: true}, back)
+		}
+		add(step{Operation: o}, back)
+	}
+	return steps
+}
+
+func describe(steps []porcupine.Operation) string {
+	var b strings.Builder
+	slices.SortFunc(steps, func(x, y porcupine.Operation) int { return int(x.Call - y.Call) })
+	for _, s := range steps {
+		o := s.Input.(*step)
+		switch {
+		case o.before != nil:
+			fmt.Fprintf(&b, "begins with %d revocations, hazy %v, of %v\n", o.before.head, o.before.hazy, o.before.revoked)
+		case o.maybe:
+		default:
+			fmt.Fprintln(&b, o.Operation)
+		}
+	}
+	return b.String()
+}

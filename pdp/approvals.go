@@ -1,0 +1,132 @@
+package pdp
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/approval"
+	"github.com/writ-pdp/writ/decide"
+	"github.com/writ-pdp/writ/revocation"
+)
+
+// judge returns the proposal with what its token and its approvals are worth:
+// both are verified here.
+func (p *PDP) judge(ctx context.Context, s *setting, as *writ.Caller, proposal *writ.Proposal) *writ.Proposal {
+	judged := p.tokens.Judge(ctx, s.world, as, proposal, s.now)
+	if judged == nil || len(judged.SignedApprovals) == 0 || len(judged.SignedApprovals) > decide.MaxApprovals {
+		return judged // too many are malformed
+	}
+	with := *judged
+	with.Approvals = slices.Clip(judged.Approvals)
+	for _, text := range judged.SignedApprovals {
+		with.Approvals = append(with.Approvals, p.opened(s, text))
+	}
+	return &with
+}
+
+// opened is what a signed approval says; whatever is wrong with it, it is
+// forged. What a revoked key has signed is nobody's word.
+func (p *PDP) opened(s *setting, text string) writ.Approval {
+	a := approval.Read(p.keys, text, s.now, p.issuer, p.ledger.Instance())
+	a.Forged = a.Forged || p.keyRevoked(s, &a)
+	return a
+}
+
+func (p *PDP) keyRevoked(s *setting, a *writ.Approval) bool {
+	if s.world == nil {
+		return false
+	}
+	_, revoked := s.world.Revocations.Revoked(revocation.Key, p.issuer, a.KeyID, a.IssuedAt, s.now)
+	return revoked
+}
+
+// rejudged returns a proposal that was judged before, with approvals as they
+// count in another world: their keys may have been revoked since.
+func (p *PDP) rejudged(s *setting, proposal *writ.Proposal) *writ.Proposal {
+	if !slices.ContainsFunc(proposal.Approvals, func(a writ.Approval) bool { return p.keyRevoked(s, &a) }) {
+		return proposal
+	}
+	with := *proposal
+	with.Approvals = slices.Clone(proposal.Approvals)
+	for i := range with.Approvals {
+		a := &with.Approvals[i]
+		a.Forged = a.Forged || p.keyRevoked(s, a)
+	}
+	return &with
+}
+
+// answer decides a proposal; where people must agree, once more with what they
+// have agreed to here. It returns the proposal as it was decided.
+func (p *PDP) answer(ctx context.Context, s *setting, as *writ.Caller, proposal *writ.Proposal, o decide.Observer) (*writ.Proposal, writ.Decision) {
+	d := s.decide(as, proposal, o)
+	if d.Outcome != writ.ReviewRequired {
+		return proposal, d
+	}
+	with := p.agreed(ctx, s, proposal, &d)
+	if with == nil {
+		return proposal, d
+	}
+	return with, s.decide(as, with, o)
+}
+
+// agreed returns the proposal with the approvals that are kept here for it; nil:
+// there are none but those that it has.
+func (p *PDP) agreed(ctx context.Context, s *setting, proposal *writ.Proposal, d *writ.Decision) *writ.Proposal {
+	reviews, err := p.reviews.ByProposal(ctx, d.ProposalDigest)
+	if err != nil {
+		return nil // nobody is known to have agreed
+	}
+	var with *writ.Proposal
+	for i := range reviews {
+		if reviews[i].Rejection != nil {
+			continue
+		}
+		for k := range reviews[i].Agreements {
+			a := p.opened(s, reviews[i].Agreements[k].Approval)
+			if a.Forged || slices.ContainsFunc(proposal.Approvals, func(have writ.Approval) bool { return have.ID == a.ID }) {
+				continue
+			}
+			if with == nil {
+				copied := *proposal
+				copied.Approvals = slices.Clip(proposal.Approvals)
+				with = &copied
+			}
+			if with.Approvals = append(with.Approvals, a); len(with.Approvals) == decide.MaxApprovals {
+				return with
+			}
+		}
+	}
+	return with
+}
+
+// review opens the review that a decision asks for, and returns where people
+// are asked. Where it can't be kept, the decision says so: nothing is allowed
+// either way.
+func (p *PDP) review(ctx context.Context, s *setting, q asked, d writ.Decision) (writ.Decision, Ticket) {
+	if d.Review == nil || q.as == nil {
+		return d, Ticket{}
+	}
+	proposal := bare(q.proposal)
+	proposal.Approvals = nil
+	r, err := p.reviews.Open(ctx, approval.Review{Shown: *d.Review, Proposal: *proposal, Caller: *q.as, Opened: s.now})
+	switch {
+	case err == nil:
+		return d, Ticket{ID: r.ID, ExpiresAt: r.Expires}
+	case errors.Is(err, approval.ErrRejected):
+		d.Explanation += " Somebody has rejected this review: it is not opened again."
+		return d, Ticket{ID: r.ID, ExpiresAt: r.Expires}
+	default:
+		d.Explanation += " The review could not be kept, so nobody is asked: propose again later."
+		return d, Ticket{}
+	}
+}
+
+// bare returns a proposal without what is secret, and without what was judged
+// of it.
+func bare(p *writ.Proposal) *writ.Proposal {
+	out := *p
+	out.AccessToken, out.DPoPProof, out.SignedApprovals = nil, nil, nil
+	return &out
+}

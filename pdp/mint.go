@@ -1,0 +1,160 @@
+package pdp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/canon"
+	"github.com/writ-pdp/writ/contract"
+	"github.com/writ-pdp/writ/decide"
+	"github.com/writ-pdp/writ/grant"
+	"github.com/writ-pdp/writ/revocation"
+)
+
+// Lifetimes of grants.
+const (
+	DefaultGrantLifetime = 30 * time.Second
+	MaxGrantLifetime     = 5 * time.Minute
+)
+
+// mint makes the grant of an ALLOW that needs one, or whose proposer asks for
+// one. Where none can be made, the call is not allowed after all.
+//
+// A grant lives no longer than what it stands on: the token, the intent and the
+// approvals.
+func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (writ.Decision, *open) {
+	held := s.world.Contract(d.Server, d.Tool)
+	if held == nil || q.as == nil || q.proposal == nil {
+		return deny(d, writ.CodeGrantInvalid, "There is no contract to mint a grant under."), nil
+	}
+	if !held.GrantRequired(contract.MethodRule{Effect: d.Effect}) && !q.grant {
+		return d, nil
+	}
+	expires := p.expiry(s, q.proposal).Truncate(time.Second)
+	if !expires.After(s.now) {
+		return deny(d, writ.CodeGrantExpired, "What the grant would stand on ends within this second."), nil
+	}
+	key, failed := p.idempotencyKey(ctx, q.proposal, &d)
+	if failed.Code != "" {
+		return failed, nil
+	}
+	o := &open{
+		principal: d.Principal, actors: d.Actors,
+		caller: q.as.Name, proposal: bare(q.proposal), revision: s.world.Revision, decided: s.now, postconditions: held.Postconditions,
+		claims: grant.Claims{
+			Issuer: p.issuer, Instance: p.ledger.Instance(), Audience: d.Server, ID: rand.Text(),
+			Principal: q.proposal.Principal, Actors: chain(q.proposal),
+			IssuedAt: s.now.Truncate(time.Second), ExpiresAt: expires,
+			Revision: d.Revision, IdempotencyKey: key, Locations: locations(held.Server), Actions: []string{d.Action},
+			CallDigest: d.CallDigest, ContractDigest: d.ContractDigest, ProposalDigest: d.ProposalDigest, PolicyDigest: d.PolicyDigest,
+			Basis: p.basis(s, q),
+		},
+	}
+	if t := q.proposal.Token; t != nil {
+		o.claims.KeyThumbprint, o.claims.CertificateThumbprint = t.KeyThumbprint, t.CertificateThumbprint
+	}
+	signing := p.keys.Current(s.now)
+	o.claims.KeyID = signing.ID()
+	var err error
+	if o.token, err = grant.Mint(signing, &o.claims); err != nil {
+		return deny(d, writ.CodeGrantInvalid, "The grant would be too long: shorten the names of those who act, or let fewer act."), nil
+	}
+	return d, o
+}
+
+// deny makes another answer of a decision, in place of what was decided.
+func deny(d writ.Decision, code writ.Code, why string) writ.Decision {
+	d.Outcome, d.Code, d.Control, d.Explanation = writ.Deny, code, code.Control(), why
+	return d
+}
+
+// expiry is when a grant for the proposal ends, at the latest.
+func (p *PDP) expiry(s *setting, proposal *writ.Proposal) time.Time {
+	ends := s.now.Add(p.lifetime)
+	sooner := func(t time.Time) {
+		if t.Before(ends) {
+			ends = t
+		}
+	}
+	if t := proposal.Token; t != nil && !t.ExpiresAt.IsZero() {
+		leeway := time.Duration(0)
+		if issuer := s.world.Issuers[t.Issuer]; issuer != nil {
+			leeway = issuer.Leeway
+		}
+		sooner(t.ExpiresAt.Add(leeway))
+	}
+	if proposal.Intent != nil && !proposal.Intent.ExpiresAt.IsZero() {
+		sooner(proposal.Intent.ExpiresAt)
+	}
+	for i := range proposal.Approvals {
+		if t := proposal.Approvals[i].ExpiresAt; t.After(s.now) {
+			sooner(t)
+		}
+	}
+	return ends
+}
+
+// idempotencyKey is that of the proposal, or, of a retry, that of the first
+// attempt: which was of the same call, and of which nobody knows yet that it
+// had its effect.
+func (p *PDP) idempotencyKey(ctx context.Context, proposal *writ.Proposal, d *writ.Decision) (string, writ.Decision) {
+	if proposal.Retries.IsZero() {
+		return grant.IdempotencyKey(d.ProposalDigest), writ.Decision{}
+	}
+	first, err := p.ledger.Attempt(ctx, p.name(proposal.Retries))
+	switch {
+	case errors.Is(err, grant.ErrNotFound):
+		return "", deny(*d, writ.CodeGrantMismatch, "No redemption of the proposal that this one retries is known: see what came of it before you propose anew.")
+	case err != nil:
+		return "", deny(*d, writ.CodeAuditUnavailable, "The ledger could not be asked about the proposal that this one retries.")
+	case first.Call != p.name(d.CallDigest):
+		return "", deny(*d, writ.CodeGrantMismatch, "It retries another call than it proposes.")
+	case first.Outcome == writ.CodeEffectVerified:
+		return "", deny(*d, writ.CodeGrantAlreadyUsed, "What it retries has had its effect.")
+	}
+	if first.Plan.IdempotencyKey == "" { // known from the log alone: it was no retry, or its call would not be known
+		return grant.IdempotencyKey(proposal.Retries), writ.Decision{}
+	}
+	return first.Plan.IdempotencyKey, writ.Decision{}
+}
+
+// chain is who acts: the token's actors, then the proposal's.
+func chain(p *writ.Proposal) []writ.Actor {
+	if p.Token == nil || len(p.Token.Actors) == 0 {
+		return p.Actors
+	}
+	return append(append([]writ.Actor(nil), p.Token.Actors...), p.Actors...)
+}
+
+func locations(s *contract.Server) []string {
+	if s.Endpoint != "" {
+		return []string{s.Endpoint}
+	}
+	return []string{s.PackageHash}
+}
+
+// name is how the ledger and the log name a digest over values that could be
+// guessed.
+func (p *PDP) name(d canon.Digest) string { return p.named(d.String()) }
+
+// basis is what a grant says of what it rests on, for those who can't decide it
+// again: a replica that has not minted it.
+func (p *PDP) basis(s *setting, q asked) []string {
+	if !p.shared {
+		return nil
+	}
+	names := decide.RestsOn(s.world, q.as, q.proposal, s.now)
+	for i := range q.proposal.Approvals {
+		if kid := q.proposal.Approvals[i].KeyID; kid != "" {
+			names = append(names, decide.Name{Kind: revocation.Key, Issuer: p.issuer, ID: kid})
+		}
+	}
+	basis := make([]string, len(names))
+	for i, n := range names {
+		basis[i] = grant.Basis(string(n.Kind), n.Issuer, n.ID)
+	}
+	return basis
+}
