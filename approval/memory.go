@@ -35,7 +35,8 @@ const (
 	DefaultMaxBytes   = 64 << 20
 )
 
-func (l Limits) filled() Limits {
+// Filled returns l with its defaults.
+func (l Limits) Filled() Limits {
 	l.Life = cmp.Or(l.Life, DefaultLife)
 	l.Keep = cmp.Or(l.Keep, DefaultKeep)
 	l.MaxReviews = cmp.Or(l.MaxReviews, DefaultMaxReviews)
@@ -82,7 +83,7 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 		return nil, err
 	}
 	return &Memory{
-		limits: cfg.Limits.filled(), reviews: map[string]*kept{}, proposed: map[canon.Digest][]string{}, watchers: map[*watcher]struct{}{},
+		limits: cfg.Limits.Filled(), reviews: map[string]*kept{}, proposed: map[canon.Digest][]string{}, watchers: map[*watcher]struct{}{},
 	}, nil
 }
 

@@ -23,7 +23,7 @@ func Prepare(r Review, limits Limits) (Review, error) {
 	if r.Shown.Digest.IsZero() || r.Shown.ProposalDigest.IsZero() {
 		return Review{}, ErrNoDigest
 	}
-	limits = limits.filled()
+	limits = limits.Filled()
 	r.ID = ID(r.Shown.Digest)
 	r.Expires = r.Opened.Add(limits.Life)
 	r.Agreements, r.Rejection = nil, nil

@@ -33,6 +33,18 @@ func TestEveryCodeHasAFixture(t *testing.T) {
 		writ.CodeSnapshotStale:       {"../pdp/pdp_test.go", "TestNoSnapshot"},
 		writ.CodeRevisionUnavailable: {"../pdp/freshness_test.go", "TestDemanded"},
 		writ.CodeAuditUnavailable:    {"../pdp/pdp_test.go", "TestUnrecorded"},
+		writ.CodeRedeemed:            {"../pdp/redeem_test.go", "TestRedeem"},
+		writ.CodeGrantRequired:       {"../pdp/redeem_test.go", "TestRedeemRefuses"},
+		writ.CodeGrantInvalid:        {"../pdp/redeem_test.go", "TestRedeemRefuses"},
+		writ.CodeGrantExpired:        {"../pdp/redeem_test.go", "TestRedeemRefuses"},
+		writ.CodeGrantMismatch:       {"../pdp/redeem_test.go", "TestRedeemRefuses"},
+		writ.CodeGrantAudience:       {"../pdp/redeem_test.go", "TestRedeemRefuses"},
+		writ.CodeGrantAlreadyUsed:    {"../pdp/redeem_test.go", "TestRedeem"},
+		writ.CodeGrantRevoked:        {"../pdp/redeem_test.go", "TestRedeemRefuses"},
+		writ.CodeEffectVerified:      {"../pdp/effects_test.go", "TestVerifyEffect"},
+		writ.CodeReceiptMismatch:     {"../pdp/effects_test.go", "TestVerifyEffect"},
+		writ.CodeUnknownOutcome:      {"../pdp/effects_test.go", "TestVerifyEffect"},
+		writ.CodePostconditionFailed: {"../pdp/effects_test.go", "TestVerifyEffect"},
 		writ.CodeToolUnregistered:    {"decide_test.go", "TestUnregistered"},
 		writ.CodeApprovalInvalid:     {"decide_test.go", "TestApprovalFaults"},
 		writ.CodeStaleApproval:       {"decide_test.go", "TestApprovalFaults"},
@@ -66,7 +78,7 @@ func TestEveryCodeHasAFixture(t *testing.T) {
 		if err := writ.CheckBundleCode(info.Code); err == nil {
 			t.Errorf("a bundle may take %s", info.Code)
 		}
-		if info.Code == writ.CodeAllow {
+		if info.Code == writ.CodeAllow || info.Code == writ.CodeRedeemed || info.Code == writ.CodeEffectVerified {
 			if info.Outcome != writ.Allow || info.Control != "" {
 				t.Errorf("%+v", info)
 			}

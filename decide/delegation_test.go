@@ -107,7 +107,7 @@ func TestDepth(t *testing.T) {
 }
 
 // TestMayActNamesTheEntity: an actor with the subject that may act gives itself
-// no other entity by a claim that the template names.
+// no other entity by a claim that the template and may_act name.
 func TestMayActNamesTheEntity(t *testing.T) {
 	b := loadCase(t, "delegation")
 	s := scenarioOf(t, b, "the one who may act")
@@ -116,10 +116,10 @@ func TestMayActNamesTheEntity(t *testing.T) {
 		may    map[string]string // of may_act
 		want   writ.Code
 	}{
-		"the same":                  {map[string]string{"client_id": "bot"}, map[string]string{"client_id": "bot"}, writ.CodeAllow},
-		"other claims don't matter": {map[string]string{"client_id": "bot", "x": "y"}, map[string]string{"client_id": "bot"}, writ.CodeAllow},
-		"another client":            {map[string]string{"client_id": "reader"}, map[string]string{"client_id": "bot"}, writ.CodeTokenInvalid},
-		"may_act names none":        {map[string]string{"client_id": "reader"}, nil, writ.CodeTokenInvalid},
+		"the same":                      {map[string]string{"client_id": "bot"}, map[string]string{"client_id": "bot"}, writ.CodeAllow},
+		"other claims don't matter":     {map[string]string{"client_id": "bot", "x": "y"}, map[string]string{"client_id": "bot"}, writ.CodeAllow},
+		"another client":                {map[string]string{"client_id": "reader"}, map[string]string{"client_id": "bot"}, writ.CodeTokenInvalid},
+		"may_act has the subject alone": {map[string]string{"client_id": "reader"}, nil, writ.CodeAllow},
 	} {
 		d := decideChanged(b, s, func(p *writ.Proposal) {
 			may := *p.Token.MayAct

@@ -133,12 +133,12 @@ func possession(t *writ.Token) string {
 }
 
 // checkMayAct holds whoever is appended to the token's chain against the one
-// party that the token lets act (RFC 8693, section 4.4): by its issuer and
-// subject, and by the entity that the template makes of it. A template may name
-// other claims than the subject, and then a party with this subject could give
-// itself any entity.
+// party that the token lets act (RFC 8693, section 4.4): its issuer, its
+// subject, and what else the token says of it that makes its entity. A template
+// may name another claim than the subject, and then a party with this subject
+// could give itself another entity.
 func (c *call) checkMayAct(t *writ.Token, issuer *snapshot.Issuer) failure {
-	if t == nil || t.MayAct == nil || len(c.proposal.Actors) == 0 {
+	if t == nil || t.MayAct == nil {
 		return passed
 	}
 	or := func(s string) string {
@@ -149,21 +149,20 @@ func (c *call) checkMayAct(t *writ.Token, issuer *snapshot.Issuer) failure {
 	}
 	first := len(c.chain) - len(c.proposal.Actors)
 	for i := range c.proposal.Actors {
-		if a := &c.proposal.Actors[i]; a.Subject != t.MayAct.Subject || or(a.Issuer) != or(t.MayAct.Issuer) {
-			c.decision.Party = c.decision.Actors[first+i]
-			return failure{writ.CodeTokenInvalid, "The token does not let this actor act.", c.actorField(first+i, "subject")}
+		a, member := &c.proposal.Actors[i], ""
+		switch {
+		case a.Subject != t.MayAct.Subject || or(a.Issuer) != or(t.MayAct.Issuer):
+			member = "subject"
+		case slices.ContainsFunc(c.world.Issuers[or(a.Issuer)].Actor.Names(), func(name string) bool {
+			says := t.MayAct.Claims[name]
+			return name != "sub" && says != "" && says != a.Claims[name]
+		}):
+			member = "claims"
+		default:
+			continue
 		}
-	}
-	// The actors' issuer is that of may_act, and is one of the bundle's.
-	only, err := c.world.Issuers[or(t.MayAct.Issuer)].Actor.Entity(t.MayAct.Subject, t.MayAct.Claims)
-	if err != nil {
-		return failure{writ.CodeTokenInvalid, "The issuer's template cannot name whom the token lets act: " + err.Error() + ".", "token.may_act"}
-	}
-	for i := range c.proposal.Actors {
-		if c.actors[first+i] != only {
-			c.decision.Party = c.decision.Actors[first+i]
-			return failure{writ.CodeTokenInvalid, "The token does not let this actor act.", c.actorField(first+i, "claims")}
-		}
+		c.decision.Party = c.decision.Actors[first+i]
+		return failure{writ.CodeTokenInvalid, "The token does not let this actor act.", c.actorField(first+i, member)}
 	}
 	return passed
 }

@@ -67,10 +67,10 @@ func (f *findings) text(s string) {
 		case r < utf8.RuneSelf:
 		case unicode.Is(unicode.Bidi_Control, r):
 			f.bidi = true
-		case hidden(r):
+		case Invisible(r):
 			f.invisible = true
 		}
-		visible = visible || r > ' ' && !unicode.IsSpace(r) && !hidden(r)
+		visible = visible || r > ' ' && !unicode.IsSpace(r) && !Invisible(r)
 		switch {
 		case unicode.IsLetter(r) || unicode.IsMark(r):
 			script := scriptOf(r)
@@ -84,7 +84,7 @@ func (f *findings) text(s string) {
 					alike++
 				}
 			}
-		case !unicode.IsDigit(r) && !hidden(r): // hidden characters don't part words for the eye
+		case !unicode.IsDigit(r) && !Invisible(r): // invisible characters don't part words for the eye
 			f.mixed = f.mixed || word.mixed()
 			word = scripts{}
 		}
@@ -94,9 +94,10 @@ func (f *findings) text(s string) {
 	f.lookAlike = f.lookAlike || !latin && foreign > 1 && foreign == alike
 }
 
-// hidden reports whether r is shown as nothing: format characters, variation
-// selectors, fillers, tags.
-func hidden(r rune) bool {
+// Invisible reports whether r is shown as nothing, or changes how others are
+// shown: format characters, bidirectional controls, variation selectors,
+// fillers, tags.
+func Invisible(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 

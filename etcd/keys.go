@@ -36,6 +36,15 @@ func (k keys) dues() string                   { return k.ledger() + "due/" }
 func (k keys) dueIn(b bucket) string          { return k.dues() + number(uint64(b)) + "/" }
 func (k keys) due(b bucket, id string) string { return k.dueIn(b) + id }
 
+func (k keys) reviews() string              { return k.prefix + "reviews/" }
+func (k keys) reviewTotal() string          { return k.reviews() + "total" }
+func (k keys) keptReviews() string          { return k.reviews() + "kept/" }
+func (k keys) keptReview(id string) string  { return k.keptReviews() + id }
+func (k keys) reviewsOf(p string) string    { return k.reviews() + "proposals/" + p + "/" }
+func (k keys) reviewOf(p, id string) string { return k.reviewsOf(p) + id }
+func (k keys) reviewDues() string           { return k.reviews() + "due/" }
+func (k keys) reviewsDue(s uint64) string   { return k.reviewDues() + number(s) + "/" }
+
 // number writes a number so that the order of texts is that of numbers.
 func number(n uint64) string { return fmt.Sprintf("%020d", n) }
 

@@ -111,7 +111,7 @@ func MarshalPublic(public ed25519.PublicKey) ([]byte, error) {
 }
 
 // CreateKey makes a key and writes its file, which must not be there yet, with
-// mode 0600, on the disk when it returns.
+// mode 0600.
 func CreateKey(path string) (*Key, error) {
 	k := Generate()
 	der, err := k.der()

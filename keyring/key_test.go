@@ -53,7 +53,7 @@ func TestSign(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:\n%s, by go-jose\n%s", typ, got, want)
 		}
-		parsed, err := jose.ParseSigned(got, []jose.SignatureAlgorithm{jose.EdDSA})
+		parsed, err := jose.ParseSignedCompact(got, []jose.SignatureAlgorithm{jose.EdDSA})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestJWKS(t *testing.T) {
 	if len(set.Keys) != 1 || len(found) != 1 || found[0].Use != "sig" || found[0].Algorithm != "EdDSA" || !found[0].Valid() || !found[0].IsPublic() {
 		t.Fatalf("the set is %s", r.JWKS(now))
 	}
-	parsed, err := jose.ParseSigned(k.Sign(keyring.TypeGrant, []byte("{}")), []jose.SignatureAlgorithm{jose.EdDSA})
+	parsed, err := jose.ParseSignedCompact(k.Sign(keyring.TypeGrant, []byte("{}")), []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil {
 		t.Fatal(err)
 	}

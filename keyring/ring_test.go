@@ -2,9 +2,11 @@ package keyring_test
 
 import (
 	"encoding/json"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +44,7 @@ func TestRotation(t *testing.T) {
 		time.Sleep(24*time.Hour - 1)
 		first := r.Current(time.Now())
 		signed := first.Sign(keyring.TypeGrant, []byte("{}"))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if got := ids(t, r, time.Now()); !slices.Equal(got, []string{first.ID()}) {
 			t.Errorf("nobody has signed, and the set changed: %v", got)
 		}
@@ -61,7 +63,7 @@ func TestRotation(t *testing.T) {
 		if err != nil || string(payload) != "{}" || kid != first.ID() {
 			t.Errorf("just before the end: %q %s %v", payload, kid, err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		_, _, err = r.Open(keyring.TypeGrant, signed, most, time.Now())
 		wantKind(t, err, keyring.RetiredKey)
 		if got := ids(t, r, time.Now()); !slices.Equal(got, []string{second.ID()}) {
@@ -86,27 +88,39 @@ func TestClockGoesBack(t *testing.T) {
 	}
 }
 
-// TestRotationAtOnce: many who need a key when it is old get one and the same.
+// TestRotationAtOnce: two who need a key at once when it is old get one and the
+// same, and what is signed with it opens.
 func TestRotationAtOnce(t *testing.T) {
-	r := ring(t, keyring.Config{})
-	later := now.Add(24 * time.Hour)
-	got := make([]*keyring.Key, 16)
+	r := ring(t, keyring.Config{RotateEvery: time.Minute, Keep: time.Minute})
+	for round := range 500 {
+		at := now.Add(time.Duration(round+1) * time.Minute)
+		var got [2]*keyring.Key
+		var ready atomic.Int32
+		var wg sync.WaitGroup
+		for i := range got {
+			wg.Go(func() {
+				for ready.Add(1); ready.Load() < 2; {
+					runtime.Gosched()
+				}
+				got[i] = r.Current(at)
+			})
+		}
+		wg.Wait()
+		if got[0] != got[1] {
+			t.Fatal("two keys were made")
+		}
+	}
+	at := now.Add(10_000 * time.Minute)
 	var wg sync.WaitGroup
-	for i := range got {
+	for range 8 {
 		wg.Go(func() {
-			got[i] = r.Current(later)
-			if _, _, err := r.Open(keyring.TypeApproval, got[i].Sign(keyring.TypeApproval, []byte("{}")), most, later); err != nil {
+			if _, _, err := r.Open(keyring.TypeApproval, r.Current(at).Sign(keyring.TypeApproval, []byte("{}")), most, at); err != nil {
 				t.Error(err)
 			}
-			r.JWKS(later)
+			r.JWKS(at)
 		})
 	}
 	wg.Wait()
-	for _, k := range got {
-		if k != got[0] {
-			t.Error("two keys were made")
-		}
-	}
 }
 
 // TestRetiredAreBounded: as many keys are kept as Config allows at most.
@@ -151,6 +165,12 @@ func TestFixedKey(t *testing.T) {
 	}
 	if r.Current(later.Add(1000*time.Hour)) != first {
 		t.Error("it aged")
+	}
+
+	made := ring(t, keyring.Config{})
+	made.Use(second, now)
+	if made.Current(later) != second {
+		t.Error("a ring that made its keys lets one age that it was given")
 	}
 }
 
@@ -282,7 +302,8 @@ func TestRefused(t *testing.T) {
 		})
 	}
 	for _, typ := range []keyring.Type{keyring.TypeReplica, "JWT", ""} {
-		_, _, err := r.Open(typ, good, most, now)
+		token := raw(1, head("EdDSA", k.ID(), string(typ)), "{}")
+		_, _, err := r.Open(typ, token, most, now)
 		wantKind(t, err, keyring.WrongType)
 	}
 }

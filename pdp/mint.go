@@ -50,8 +50,10 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 			IssuedAt: s.now.Truncate(time.Second), ExpiresAt: expires,
 			Revision: d.Revision, IdempotencyKey: key, Locations: locations(held.Server), Actions: []string{d.Action},
 			CallDigest: d.CallDigest, ContractDigest: d.ContractDigest, ProposalDigest: d.ProposalDigest, PolicyDigest: d.PolicyDigest,
-			Basis: p.basis(s, q),
 		},
+	}
+	if !p.minted.reserve(o) || p.shared {
+		o.claims.Basis = p.basis(s, q)
 	}
 	if t := q.proposal.Token; t != nil {
 		o.claims.KeyThumbprint, o.claims.CertificateThumbprint = t.KeyThumbprint, t.CertificateThumbprint
@@ -60,6 +62,7 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 	o.claims.KeyID = signing.ID()
 	var err error
 	if o.token, err = grant.Mint(signing, &o.claims); err != nil {
+		p.minted.release(o)
 		return deny(d, writ.CodeGrantInvalid, "The grant would be too long: shorten the names of those who act, or let fewer act."), nil
 	}
 	return d, o
@@ -141,11 +144,8 @@ func locations(s *contract.Server) []string {
 func (p *PDP) name(d canon.Digest) string { return p.named(d.String()) }
 
 // basis is what a grant says of what it rests on, for those who can't decide it
-// again: a replica that has not minted it.
+// again: a replica that has not minted it, or had no room to remember.
 func (p *PDP) basis(s *setting, q asked) []string {
-	if !p.shared {
-		return nil
-	}
 	names := decide.RestsOn(s.world, q.as, q.proposal, s.now)
 	for i := range q.proposal.Approvals {
 		if kid := q.proposal.Approvals[i].KeyID; kid != "" {

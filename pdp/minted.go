@@ -12,7 +12,7 @@ import (
 // maxMinted is how many bytes the proposals of open grants may take, as far as
 // they are counted. What does not fit is redeemed as if another replica had
 // minted it.
-const maxMinted = 64 << 20
+const maxMinted = 256 << 20
 
 // open is a grant that may be redeemed yet, as who minted it remembers it.
 type open struct {
@@ -27,7 +27,7 @@ type open struct {
 	proposal *writ.Proposal // judged; without secrets
 	revision string         // of the world that it was decided in
 	decided  time.Time      // when
-	size     int            // in bytes, about
+	size     int            // in bytes, about; 0: it is not remembered
 }
 
 func (o *open) grant() Grant {
@@ -41,54 +41,96 @@ func (o *open) grant() Grant {
 // and when the world has changed, their proposal can be decided again. It is
 // no record of what has been redeemed: the ledger is.
 type minted struct {
-	mu      sync.Mutex
-	byToken map[string]*open
-	queue   []*open // by expiry, nearly: all live about as long
-	bytes   int
+	mu    sync.Mutex
+	byTag map[tag]*open
+	queue []expiring // by expiry, nearly: all live about as long
+	bytes int
 }
 
-// add remembers a grant, if there is room.
-func (m *minted) add(o *open) {
-	o.size = len(o.token) + weight(o.proposal)
+// tag finds a grant: the end of its signature.
+type tag [24]byte
+
+func tagOf(token string) (t tag) {
+	copy(t[:], token[max(0, len(token)-len(t)):])
+	return t
+}
+
+type expiring struct {
+	tag tag
+	at  time.Time
+}
+
+// reserve takes room for a proposal, and reports whether there is any.
+func (m *minted) reserve(o *open) bool {
+	size := weight(o.proposal)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget(o.decided)
-	if m.bytes+o.size > maxMinted {
+	if m.bytes+size > maxMinted {
+		return false
+	}
+	o.size = size
+	m.bytes += size
+	return true
+}
+
+// release gives back the room of a grant that is not given, or is spent.
+func (m *minted) release(o *open) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.drop(o)
+}
+
+func (m *minted) drop(o *open) {
+	if t := tagOf(o.token); m.byTag[t] == o {
+		delete(m.byTag, t)
+	}
+	m.bytes -= o.size
+	o.size = 0
+}
+
+// add remembers a grant that has room.
+func (m *minted) add(o *open) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o.size == 0 {
 		return
 	}
-	if m.byToken == nil {
-		m.byToken = make(map[string]*open)
+	if m.byTag == nil {
+		m.byTag = make(map[tag]*open)
 	}
-	m.byToken[o.token] = o
-	m.queue = append(m.queue, o)
-	m.bytes += o.size
+	t := tagOf(o.token)
+	m.byTag[t] = o
+	m.queue = append(m.queue, expiring{t, o.claims.ExpiresAt})
 }
 
 // find returns what is remembered of a grant; nil: nothing.
 func (m *minted) find(token string) *open {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.byToken[token]
+	if o := m.byTag[tagOf(token)]; o != nil && o.token == token {
+		return o
+	}
+	return nil
 }
 
 // forget drops the oldest grants for as long as they have expired.
 func (m *minted) forget(now time.Time) {
-	for len(m.queue) > 0 && !now.Before(m.queue[0].claims.ExpiresAt) {
-		o := m.queue[0]
-		m.queue[0] = nil
+	for len(m.queue) > 0 && !now.Before(m.queue[0].at) {
+		if o := m.byTag[m.queue[0].tag]; o != nil {
+			m.drop(o)
+		}
 		m.queue = m.queue[1:]
-		delete(m.byToken, o.token)
-		m.bytes -= o.size
 	}
 	if len(m.queue) == 0 {
 		m.queue = nil
 	}
 }
 
-// weight is about how many bytes a proposal takes: its long parts, and some for
-// the rest.
+// weight is about how many bytes a grant and its proposal take: the long parts,
+// and some for the rest.
 func weight(p *writ.Proposal) int {
-	n := 2048 + len(p.ArgumentsJSON) + len(p.ExtraParamsJSON) + len(p.DefinitionJSON)
+	n := 3072 + len(p.ArgumentsJSON) + len(p.ExtraParamsJSON) + len(p.DefinitionJSON)
 	for i := range p.Evidence {
 		n += 256 + len(p.Evidence[i].ValueJSON)
 	}

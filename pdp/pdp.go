@@ -229,6 +229,9 @@ func (p *PDP) settle(ctx context.Context, s *setting, q asked, d writ.Decision, 
 	durable := a.decision.Outcome == writ.Allow && (minted != nil || !harmless(d.Effect))
 	if err := p.log.Append(ctx, r, durable); err != nil {
 		a.decision, a.grant, a.review = unrecorded(&d), Grant{}, Ticket{}
+		if minted != nil {
+			p.minted.release(minted)
+		}
 	} else if minted != nil {
 		p.minted.add(minted)
 	}

@@ -355,9 +355,10 @@ func (c *redeeming) claim() grant.Claim {
 
 // attempt names who redeems for what.
 func attempt(caller, id string, call canon.Digest) canon.Digest {
-	return canon.Sum(canon.Append(nil, map[string]any{
-		"type": "writ.redemption.v1", "caller": caller, "redemption_id": id, "call_digest": call.String(),
-	}))
+	b := call.AppendText(append(make([]byte, 0, 256), `{"call_digest":"`...))
+	b = canon.AppendString(append(b, `","caller":`...), caller)
+	b = canon.AppendString(append(b, `,"redemption_id":`...), id)
+	return canon.Sum(append(b, `,"type":"writ.redemption.v1"}`...))
 }
 
 // release records the redemption, then answers. What is claimed and could not
@@ -376,6 +377,9 @@ func (c *redeeming) release(ctx context.Context, claim grant.Claim, repeated boo
 		d = unrecorded(&d)
 		describe(ctx, id, &d)
 		return Redeemed{id: id, decision: d}
+	}
+	if c.minted != nil {
+		c.p.minted.release(c.minted) // the ledger knows it now
 	}
 	describe(ctx, id, &d)
 	return Redeemed{

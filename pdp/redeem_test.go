@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -355,6 +357,33 @@ func TestRedeemIsNoAnswer(t *testing.T) {
 		}
 		if (pdp.Redeemed{}).MayAct() {
 			t.Error("the zero answer lets act")
+		}
+	})
+}
+
+// TestRedeemAtOnce: of a hundred who redeem at once, one may act.
+func TestRedeemAtOnce(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		p := d.proposal(small)
+		g, other := d.granted(p), d.granted(p)
+		var acting atomic.Int32
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				a, err := d.pdp.Redeem(t.Context(), d.payments(), redemption([]pdp.Grant{g, other}[i%2], p))
+				switch {
+				case err != nil:
+					t.Error(err)
+				case a.MayAct():
+					acting.Add(1)
+				case a.Decision().Code != writ.CodeGrantAlreadyUsed:
+					t.Errorf("%+v", a.Decision())
+				}
+			})
+		}
+		all.Wait()
+		if n := acting.Load(); n != 1 {
+			t.Errorf("%d may act", n)
 		}
 	})
 }

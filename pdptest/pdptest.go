@@ -70,7 +70,7 @@ func New(t testing.TB, dir string) *PDP {
 		t.Fatalf("pdptest: %v", err)
 	}
 	s, err := server.New(server.Config{
-		Decider: decider, Credentials: credentials,
+		Decider: decider, Enforcer: decider, Reviewer: decider, Credentials: credentials,
 		May:           func(c *writ.Caller, method string) bool { return holder.Load().May(c, method) },
 		LocalHost:     func() *writ.Caller { return holder.Load().LocalHost },
 		LocalOperator: func() *writ.Caller { return holder.Load().LocalOperator },

@@ -197,6 +197,7 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		"INVALID_REVOCATION": codes.InvalidArgument, "NO_REVOCATION_LOG": codes.FailedPrecondition, "NOT_REVOKED": codes.Unavailable,
 		"REVOKED_NOT_IN_FORCE": codes.DataLoss, "REVOKED_NOT_RECORDED": codes.DataLoss,
 		"NO_AUDIT_LOG": codes.Unimplemented, "OUT_OF_RANGE": codes.OutOfRange,
+		"CERTIFICATE_EXPIRED": codes.Unauthenticated, "CERTIFICATE_REFUSED": codes.Unauthenticated, "CERTIFICATE_AMBIGUOUS": codes.PermissionDenied,
 	}
 	if got := server.EveryReason(); len(got) != len(want) {
 		t.Errorf("there are %d reasons, the test knows %d", len(got), len(want))

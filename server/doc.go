@@ -4,11 +4,12 @@
 //
 // # What a call passes, in this order
 //
-//  1. The listener: loopback or a local socket, unless TLS is configured.
+//  1. The listener: loopback or a local socket, unless callers elsewhere can
+//     show client certificates. With TLS the handshake judges these.
 //  2. The tap, before a stream exists: the call gets its deadline, so that
 //     someone who never finishes a message is cut off like anyone else.
-//  3. The gate, before any of the message is read: the bearer secret must be
-//     one of this start's, the policies of the bundle in force must give the
+//  3. The gate, before any of the message is read: the call's one
+//     credential must be that of a caller in the bundle in force, the policies of the bundle in force must give the
 //     caller the right to the method, and neither its rate nor its calls in
 //     flight may be exhausted. From here on a panic is an answer, not the end
 //     of the process.
@@ -23,9 +24,9 @@
 //
 // The second listener offers the unary methods to those without gRPC: POST the
 // request message as JSON to /writ.v1.DecisionService/Decide, with the same
-// bearer secret as Authorization. It is the unary Connect protocol
+// client certificate, or bearer secret as Authorization. It is the unary Connect protocol
 // (connectrpc.com/docs/protocol) with JSON alone. Such a call passes the same
-// gate: the same secrets, rights, quotas and deadlines, counted together with
+// gate: the same callers, rights, quotas and deadlines, counted together with
 // gRPC's. Before it comes a guard against web pages: a Host header that is not
 // this listener's own and any Origin header are refused. After it the body is
 // read, at most as many bytes as a message may have, by a strict reader of its
@@ -50,8 +51,16 @@
 //
 // # Who may knock
 //
+// A caller is known by the client certificate of its connection, by its user at
+// a Unix-domain socket, or by a secret. A certificate is judged at the handshake
+// and again at each call: it must be valid then, lead to a CA of the trust
+// bundle then, and name exactly one caller of the bundle in force then. So what
+// is replaced, withdrawn or expires counts no more at the next call of a
+// connection that lives on; see [TLS] for the files. A call with a certificate
+// and a secret is refused.
+//
 // At each start [NewCredentials] makes two secrets, one for hosts and one for
 // operators and approvers, in files that only this user can read. Whoever can
 // read the file is the caller that the bundle in force calls local. Being on
-// the same machine is not enough.
+// the same machine is not enough, and being on another is too far.
 package server

@@ -21,6 +21,9 @@ func (p *Paces) Connection(conn net.Conn) (paced net.Conn, admitted, refused fun
 // Open is how many connections the door counts.
 func (p *Paces) Open() int { return int(p.door.read.Load()) }
 
+// Crowd counts n connections more.
+func (p *Paces) Crowd(n int64) { p.door.read.Add(n) }
+
 // CountFrames counts the frames that cost something in the pieces of a
 // connection's bytes.
 func CountFrames(pieces ...[]byte) (n int) {

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/writ-pdp/writ"
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
 )
 
@@ -54,3 +55,13 @@ func StatusOf(r Reason) error { return refuse(r, "why").GRPCStatus().Err() }
 
 // UnmarshalJSON is the strict reader of JSON.
 func UnmarshalJSON(data []byte, m proto.Message) error { return unmarshalJSON(data, m) }
+
+// CalledBy is the context of a call that the gate has let in.
+func CalledBy(ctx context.Context, caller *writ.Caller) context.Context {
+	return context.WithValue(ctx, admittedKey{}, &admitted{caller: caller, quota: newQuotas(Limits{}).of("")})
+}
+
+// Redeem answers a request as the service does.
+func Redeem(ctx context.Context, e Enforcer, req *writv1.RedeemRequest) (*writv1.RedeemResponse, error) {
+	return (&enforcement{enforcer: e}).Redeem(ctx, req)
+}

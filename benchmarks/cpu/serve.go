@@ -229,7 +229,7 @@ func startWrit(b *bundle.Bundle, dropped *dangerousLogThatDropsEverything) (_ re
 	closers = append(closers, func() error { return tracing.Close(context.Background()) })
 	const unlimited = 1 << 30
 	s, err := server.New(server.Config{
-		Decider: decider, Credentials: credentials, Log: logger, StatsHandler: tracing.StatsHandler(),
+		Decider: decider, Enforcer: decider, Reviewer: decider, Credentials: credentials, Log: logger, StatsHandler: tracing.StatsHandler(),
 		May:           func(c *writ.Caller, method string) bool { return holder.Load().May(c, method) },
 		LocalHost:     func() *writ.Caller { return holder.Load().LocalHost },
 		LocalOperator: func() *writ.Caller { return holder.Load().LocalOperator },

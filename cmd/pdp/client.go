@@ -95,13 +95,19 @@ func (f *clientFlags) tls() (*tls.Config, error) {
 		}
 	}
 	if f.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(f.TLSCert, f.TLSKey)
-		if err != nil {
-			return nil, fmt.Errorf("reading your client certificate: %w", err)
+		load := func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(f.TLSCert, f.TLSKey)
+			if err != nil {
+				return nil, fmt.Errorf("reading your client certificate: %w", err)
+			}
+			return &pair, nil
 		}
-		// Without this a certificate of which the server names no CA would be
-		// left out in silence.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+		if _, err := load(); err != nil {
+			return nil, err
+		}
+		// Read again for each connection: a command that watches outlives a
+		// certificate.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	return config, nil
 }

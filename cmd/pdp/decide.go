@@ -42,7 +42,7 @@ type decideCmd struct {
 
 	loaded *bundle.Bundle // what load has built
 
-	Explain bool `help:"Say what each control saw, what each policy said, and what would have to change. From a server it needs the operator's secret."`
+	Explain bool `help:"Say what each control saw, what each policy said, and what would have to change. A server tells it to operators, with their secret or certificate."`
 }
 
 func (*decideCmd) Help() string {

@@ -79,6 +79,9 @@ func throughDoors(t *testing.T, b *bundle.Bundle, dir string) {
 		if !b.Snapshot.May(caller, "Decide") {
 			continue
 		}
+		if token := s.Proposal.Token; token != nil && !token.Verified {
+			continue // the doors' callers vouch for tokens
+		}
 		want := decide.Decide(b.Snapshot, caller, &s.Proposal, s.Now, nil)
 		proposal, err := server.ProposalToProto(&s.Proposal)
 		if err != nil {

@@ -6,6 +6,7 @@
 //	pdp check      find every fault of a bundle and run its scenarios
 //	pdp digest     print the digests that bind definitions and contracts
 //	pdp revoke     withdraw a person, a token, a tool … at once, or give it back
+//	pdp review     see what people are asked to agree to, and answer
 //	pdp push       make a bundle the current one of an etcd cluster
 //	pdp audit      verify, search, prove and export the log of decisions
 //	pdp testcerts  make certificates to try mTLS with
@@ -72,6 +73,7 @@ type commands struct {
 	Check     checkCmd     `cmd:"" help:"Find every fault of a bundle, with its place, and run its scenarios."`
 	Digest    digestCmd    `cmd:"" help:"Print the digests that bind tool definitions and contracts."`
 	Revoke    revokeCmd    `cmd:"" help:"Withdraw a person, an agent, a token, a tool … at a running server, at once, or give it back."`
+	Review    reviewCmd    `cmd:"" help:"See what people are asked to agree to, and approve or reject it."`
 	Push      pushCmd      `cmd:"" help:"Make a bundle the current one for every server that follows an etcd cluster."`
 	Audit     auditCmd     `cmd:"" help:"Verify, search, prove and export the log of decisions."`
 	Testcerts testcertsCmd `cmd:"" help:"Make a CA, a server's certificate and callers' certificates, to try mTLS with: valid for a day, for tests only."`

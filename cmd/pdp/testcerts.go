@@ -45,7 +45,7 @@ func (k *testcertsCmd) Run(c *console) error {
 	if k.Valid <= 0 || k.Valid > 24*time.Hour {
 		return usage("--valid is more than 0 and at most 24h: these certificates are for tests")
 	}
-	seen := map[string]bool{"ca": true, "server": true}
+	seen := map[string]bool{"ca": true, "CA": true, "server": true}
 	for _, name := range k.Callers {
 		if seen[name] {
 			return usage(fmt.Sprintf("the name %q is taken: give each caller another", name))
@@ -102,7 +102,7 @@ func (k *testcertsCmd) issue(ca *testCA, name string, template *x509.Certificate
 	if err != nil {
 		return err
 	}
-	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.KeyUsage, template.Subject.CommonName = x509.KeyUsageDigitalSignature, name
 	certificate, err := ca.sign(template, key.Public())
 	if err != nil {
 		return err
@@ -147,7 +147,11 @@ func newTestCA(valid time.Duration) (*testCA, error) {
 	}
 	now := time.Now()
 	ca := &testCA{key: key, from: now.Add(-time.Minute), until: now.Add(valid)}
-	template := &x509.Certificate{IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign}
+	// It has another name than what it signs: OpenSSL takes those for self-signed
+	// that have their issuer's name.
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "CA"}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
 	ca.certificate = template // it signs itself
 	ca.certificate, err = ca.sign(template, key.Public())
 	return ca, err
@@ -158,7 +162,7 @@ func (ca *testCA) sign(template *x509.Certificate, key crypto.PublicKey) (*x509.
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
 		return nil, err
 	}
-	template.Subject = pkix.Name{Organization: []string{testName}}
+	template.Subject.Organization = []string{testName}
 	template.NotBefore, template.NotAfter = ca.from, ca.until
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.certificate, key, ca.key)
 	if err != nil {

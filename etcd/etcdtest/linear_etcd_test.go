@@ -65,7 +65,7 @@ func TestLinearizableEtcd(t *testing.T) {
 		s.nodes = append(s.nodes, n)
 	}
 	x := &troubles{t: t, c: c, s: s, raw: raw, start: start}
-	s.run(t, 24, enough, most, x.make, x.heal)
+	s.run(t, 48, enough, most, x.make, x.heal)
 	for _, n := range s.nodes {
 		n.life.Load().end()
 	}
@@ -109,7 +109,7 @@ func (x *troubles) make(stop <-chan struct{}) {
 		last := 300*time.Millisecond + rand.N(1500*time.Millisecond)
 		n.step()
 		name := ""
-		switch rand.IntN(9) {
+		switch rand.IntN(10) {
 		case 0:
 			name = "member killed"
 			x.c.Stop(m)
@@ -139,10 +139,10 @@ func (x *troubles) make(stop <-chan struct{}) {
 			name = "replica killed"
 			n.life.Load().end()
 			x.start(n)
-		case 7:
+		case 7, 8:
 			name = "leases revoked"
 			x.revokeLeases()
-		case 8:
+		case 9:
 			if rand.IntN(3) > 0 {
 				continue
 			}

@@ -40,7 +40,7 @@ const speed = 120
 const mostSkew = grant.MaxSkew / 2
 
 // retention is that of the ledgers here: longer than anybody asks for a proposal.
-const retention = 30 * time.Minute
+const retention = 15 * time.Minute
 
 // system is a ledger, and who shares it, while much goes wrong.
 type system struct {
@@ -80,6 +80,9 @@ type group struct {
 }
 
 const (
+	// lanes is how many groups there are at once: each client goes for those of
+	// one lane, mostly. With more at one group, checking takes long.
+	lanes         = 8
 	callsPerGroup = 24
 	attemptsEach  = 3
 	callTimeout   = 1500 * time.Millisecond
@@ -87,15 +90,16 @@ const (
 
 // now is the time without any skew. It begins so that something is due soon.
 func (s *system) now() time.Time {
-	return time.Date(2031, 5, 6, 7, 27, 0, 0, time.UTC).Add(time.Since(s.began) * speed)
+	return time.Date(2031, 5, 6, 7, 35, 0, 0, time.UTC).Add(time.Since(s.began) * speed)
 }
 
-// group returns the present group, which it makes when it is time, or at times
-// an earlier one.
-func (s *system) group() *group {
+// group returns the present group of a client, which it makes when it is time,
+// or at times an earlier one.
+func (s *system) group(client int) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.groups) <= int(s.calls.Load()/callsPerGroup) {
+	round := int(s.calls.Load() / (callsPerGroup * lanes))
+	for len(s.groups) < (round+1)*lanes {
 		n := len(s.groups)
 		g := &group{instance: s.nodes[0].life.Load().ledger.Instance()}
 		for i, proposal := range []int{0, 0, 1} {
@@ -111,7 +115,7 @@ func (s *system) group() *group {
 	if rand.IntN(8) == 0 {
 		return s.groups[len(s.groups)-1-rand.IntN(min(40, len(s.groups)))]
 	}
-	return s.groups[len(s.groups)-1]
+	return s.groups[round*lanes+client%lanes]
 }
 
 // client calls until enough has been called.
@@ -121,7 +125,7 @@ func (s *system) client(id, enough int, until time.Time) {
 			s.tryRevoke(id)
 			continue
 		}
-		g := s.group()
+		g := s.group(id)
 		c := g.grants[rand.IntN(len(g.grants))]
 		s.redeem(id, i, s.nodes[rand.IntN(len(s.nodes))], g, c)
 	}
@@ -147,6 +151,9 @@ func (s *system) redeem(id, serial int, n *node, g *group, c grant.Claim) {
 	for again := range 3 {
 		s.calls.Add(1)
 		l := n.life.Load()
+		if l.ctx.Err() != nil {
+			time.Sleep(time.Millisecond) // it is starting
+		}
 		c.ID = fmt.Sprintf("D%d-%d-%d", id, serial, again)
 		c.Now = s.now().Add(time.Duration(n.skew.Load()))
 		c.Revocations = l.known.Load()
@@ -212,12 +219,14 @@ func (s *system) run(t *testing.T, clients, enough int, most time.Duration, trou
 	heal()
 	// Everybody is asked once more for what was last.
 	s.mu.Lock()
-	last := s.groups[max(0, len(s.groups)-3):]
+	last := s.groups[max(0, len(s.groups)-lanes):]
 	s.mu.Unlock()
+	serial := 0
 	for i, n := range s.nodes {
 		for _, g := range last {
-			for j, c := range g.grants {
-				s.redeem(clients+i, j, n, g, c)
+			for _, c := range g.grants {
+				s.redeem(clients+i, serial, n, g, c)
+				serial++
 			}
 		}
 	}

@@ -23,7 +23,11 @@ func Check(all []Operation, limit time.Duration) error {
 	}
 	r, groups := newRevocations(all), parts(all)
 	for _, part := range groups {
-		steps := r.around(part)
+		left := possible(part)
+		if len(left) == 0 {
+			continue
+		}
+		steps := r.around(left)
 		switch porcupine.CheckOperationsTimeout(model, steps, limit) {
 		case porcupine.Illegal:
 			return fmt.Errorf("this can't have happened one after another:\n%s", describe(steps))
@@ -119,14 +123,11 @@ func newRevocations(all []Operation) *revocations {
 
 // around returns a part with the revocations that it can tell of: those that
 // were over before it began make what it begins with.
-func (r *revocations) around(part []Operation) []porcupine.Operation {
+func (r *revocations) around(part []step) []porcupine.Operation {
 	begin, end := time.Duration(math.MaxInt64), time.Duration(0)
 	subjects := map[string]bool{}
 	for _, o := range part {
-		begin, end = min(begin, o.Call), max(end, o.Call)
-		if o.Result != Lost {
-			end = max(end, o.Back)
-		}
+		begin, end = min(begin, o.Call), max(end, o.Call, o.Back) // Back of what was lost is not kept
 		subjects[o.Subject] = true
 	}
 	first, _ := slices.BinarySearchFunc(r.done, begin, func(o Operation, t time.Duration) int { return int(o.Back - t) })
@@ -156,18 +157,68 @@ func (r *revocations) around(part []Operation) []porcupine.Operation {
 		}
 	}
 	for _, o := range part {
-		back := o.Back
 		switch {
-		case o.Kind == Mint && o.Result != Done:
-			continue
-		case o.Result == Lost:
-			back = math.MaxInt64
-		case o.Result == Overtaken:
-			add(step{Operation: o, maybe: true}, back)
+		case o.maybe && o.Result == Lost:
+			add(o, math.MaxInt64)
+		default:
+			add(o, o.Back)
 		}
-		add(step{Operation: o}, back)
 	}
 	return steps
+}
+
+// possible returns a part as steps, without claims that may have been made but
+// make no difference, so that few orders are left to be tried. What is told to
+// be claimed stays so: no other claim of its grant or proposal was ever made. And
+// of equal ones of which nothing was told, the first is as good as all.
+func possible(part []Operation) []step {
+	won := map[string]claim{}
+	for _, o := range part {
+		if o.Result == Claimed || o.Result == Again || o.Result == Redeemed {
+			won["grant "+o.Grant], won["proposal "+o.Proposal] = o.claim(), o.claim()
+		}
+	}
+	type effect struct {
+		claim
+		subject string
+		counts  uint64
+	}
+	first := map[effect]time.Duration{}
+	differs := func(o *Operation) bool {
+		for _, name := range []string{"grant " + o.Grant, "proposal " + o.Proposal} {
+			if winner, ok := won[name]; ok && winner != o.claim() {
+				return false
+			}
+		}
+		return true
+	}
+	var out []step
+	for _, o := range part {
+		if o.Kind == Mint {
+			if o.Result == Done {
+				out = append(out, step{Operation: o})
+			}
+			continue
+		}
+		if o.Result == Lost {
+			if is := (effect{o.claim(), o.Subject, o.Counts}); differs(&o) {
+				if before, ok := first[is]; !ok || o.Call < before {
+					first[is] = o.Call
+				}
+			}
+			continue
+		}
+		if o.Result == Overtaken && differs(&o) {
+			out = append(out, step{Operation: o, maybe: true})
+		}
+		out = append(out, step{Operation: o})
+	}
+	for is, call := range first {
+		out = append(out, step{maybe: true, Operation: Operation{
+			Kind: Redeem, Grant: is.grant, Proposal: is.proposal, Attempt: is.attempt, Subject: is.subject, Counts: is.counts, Call: call,
+		}})
+	}
+	return out
 }
 
 func describe(steps []porcupine.Operation) string {
@@ -178,7 +229,7 @@ func describe(steps []porcupine.Operation) string {
 		switch {
 		case o.before != nil:
 			fmt.Fprintf(&b, "begins with %d revocations, hazy %v, of %v\n", o.before.head, o.before.hazy, o.before.revoked)
-		case o.maybe:
+		case o.maybe && o.Result != Lost:
 		default:
 			fmt.Fprintln(&b, o.Operation)
 		}

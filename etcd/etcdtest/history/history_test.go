@@ -65,6 +65,7 @@ func TestCheck(t *testing.T) {
 		{"claimed knowing of it", true, []history.Operation{minted, at(1, 2, revoke(1, history.Done)), at(3, 4, redeem("g", "p", "a", 1, history.Claimed))}},
 		{"claimed after what was before all", false, []history.Operation{at(0, 1, revoke(7, history.Done)), at(2, 3, mint("g", "p")), at(4, 5, redeem("g", "p", "a", 6, history.Claimed))}},
 		{"repeated after a revocation", false, []history.Operation{minted, claimed, at(4, 5, revoke(1, history.Done)), at(6, 7, redeem("g", "p", "a", 0, history.Again))}},
+		{"taken after a revocation", false, []history.Operation{minted, claimed, at(4, 5, revoke(1, history.Done)), at(6, 7, redeem("g", "p", "b", 0, history.Taken))}},
 		{"overtaken", true, []history.Operation{minted, at(1, 2, revoke(1, history.Done)), at(3, 4, redeem("g", "p", "a", 0, history.Overtaken))}},
 		{"overtaken by nothing", false, []history.Operation{minted, at(3, 4, redeem("g", "p", "a", 0, history.Overtaken))}},
 		{"overtaken by what came later", false, []history.Operation{minted, at(3, 4, redeem("g", "p", "a", 0, history.Overtaken)), at(5, 6, revoke(1, history.Done)), at(7, 8, redeem("g", "p", "a", 1, history.Claimed))}},

@@ -101,7 +101,7 @@ func (s *state) next(o *step) []*state {
 			out.hazy = true // from some time on; at the latest, when it can't matter any more
 		}
 		return []*state{&out}
-	case o.maybe || o.Result == Lost:
+	case o.maybe:
 		if s.free(&o.Operation) {
 			return append(same, claimed()...)
 		}
@@ -119,7 +119,7 @@ func (s *state) next(o *step) []*state {
 	case Again:
 		ok = mine && s.passes(&o.Operation)
 	case Taken:
-		ok = !mine && slices.ContainsFunc(s.claims, func(c claim) bool { return c.grant == o.Grant || c.proposal == o.Proposal })
+		ok = !mine && s.head <= o.Counts && slices.ContainsFunc(s.claims, func(c claim) bool { return c.grant == o.Grant || c.proposal == o.Proposal })
 	case Overtaken:
 		ok = s.head > o.Counts || s.hazy
 	case Revoked:
