@@ -40,9 +40,16 @@ ETCD_ROUNDS ?= 300
 test-etcd-long: ## Run the races between revocations and pushes many times
 	@cd etcd/etcdtest && WRIT_ETCD_ROUNDS=$(ETCD_ROUNDS) go test -count=1 -timeout 30m -v -run 'TestNewEnemy|TestLiftAfterBundle|TestPushAndRevoke|TestConcurrent' ./...
 
+# How many redemptions and revocations test-linearizable records and checks.
+LINEARIZABLE_OPERATIONS ?= 1000000
+
+.PHONY: test-linearizable
+test-linearizable: ## Redeem from both ledgers while members, replicas and clocks fail, many times, and check the histories
+	@cd etcd/etcdtest && WRIT_LINEARIZABLE_OPERATIONS=$(LINEARIZABLE_OPERATIONS) go test -count=1 -timeout 180m -v -run '^TestLinearizable' .
+
 .PHONY: bench-etcd
-bench-etcd: ## Measure how soon all replicas of an etcd cluster know of a revocation and of a push
-	@cd etcd/etcdtest && WRIT_ETCD_LATENCY=1 go test -count=1 -v -run '^TestLatency$$' ./... | grep -v '^{'
+bench-etcd: ## Measure how soon all replicas of an etcd cluster know of a revocation and of a push, and redemptions a second
+	@cd etcd/etcdtest && WRIT_ETCD_LATENCY=1 go test -count=1 -v -run '^Test(Latency|RedemptionRate)$$' . | grep -v '^{'
 
 .PHONY: bench
 bench: ## Run the benchmarks
@@ -68,6 +75,15 @@ bench-storm: ## Measure decisions while the bundle changes 20 times a second, ov
 .PHONY: bench-log
 bench-log: ## Measure the log's durable records over a bare fsync, and its others in a storm of durable ones
 	@go test -run '^$$' -bench '^BenchmarkAudit(Durable|ReadInStorm)$$' -benchtime 1x -timeout 30m -v ./benchmarks | grep -v '^==='
+
+# WRIT_FLOOD_ROUNDS, WRIT_FLOOD_SECONDS and WRIT_FLOOD_RATE say how much.
+.PHONY: bench-flood
+bench-flood: ## Measure a host's calls while another caller, or a stranger, floods the server, over calm
+	@go test -run '^$$' -bench '^BenchmarkFlood$$' -benchtime 1x -timeout 30m -v ./benchmarks | grep -v '^==='
+
+.PHONY: bench-idle
+bench-idle: ## Measure the memory of 1,000 and of 5,000 connections that ask nothing
+	@go test -run '^$$' -bench '^BenchmarkIdle$$' -benchtime 1x -timeout 10m ./benchmarks
 
 .PHONY: check-cpu
 check-cpu: ## Fail if that has become worse by more than a fifth than benchmarks/cpu.json

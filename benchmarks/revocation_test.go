@@ -74,6 +74,7 @@ func BenchmarkDecideRevocations(b *testing.B) {
 
 // serving is a `pdp serve` of its own process over a directory.
 type serving struct {
+	address   string // of its gRPC
 	dir       string
 	process   int             // its id
 	host, op  context.Context // carry the secrets
@@ -127,6 +128,7 @@ func serveDir(b *testing.B, work, dir string) *serving {
 		_ = cmd.Wait()
 		b.Fatalf("%v: %s", err, said.String())
 	}
+	s.address = ready.GRPC
 	conn, err := grpc.NewClient(ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		b.Fatal(err)

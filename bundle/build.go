@@ -279,7 +279,7 @@ func (b *builder) world(revision string) *snapshot.Snapshot {
 		Revision: revision, Contracts: b.contracts, Servers: b.serversByID,
 		Schema: b.schema, Policies: b.policies, Entities: b.store, Revocations: b.revocations,
 		Issuers: b.issuers, Callers: b.callers, Identities: b.identities,
-		LocalHost: b.localHost, LocalOperator: b.localOperator,
+		LocalHost: b.localHost, LocalServer: b.localServer, LocalOperator: b.localOperator,
 		Zone: b.zone,
 	}
 	b.entitle(world)

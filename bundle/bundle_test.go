@@ -55,6 +55,9 @@ func TestBaseLoads(t *testing.T) {
 	if s.LocalHost == nil || s.LocalHost.Name != "host" || !s.LocalHost.Has(writ.RoleHost) || s.LocalHost.Has(writ.RoleApprover) || len(s.LocalHost.Vouches) > 0 {
 		t.Errorf("default host: %+v", s.LocalHost)
 	}
+	if c := s.LocalServer; c == nil || c.Name != "server" || !c.Has(writ.RoleServer) || c.Has(writ.RoleHost) || c.Has(writ.RoleOperator) || s.Callers["server"] != c {
+		t.Errorf("default server: %+v", c)
+	}
 	if s.LocalOperator == nil || s.LocalOperator.Name != "operator" || !s.LocalOperator.Has(writ.RoleApprover) || s.LocalOperator.Has(writ.RoleHost) {
 		t.Errorf("default operator: %+v", s.LocalOperator)
 	}

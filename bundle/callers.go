@@ -2,11 +2,13 @@ package bundle
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/contract"
 	bundlev1 "github.com/writ-pdp/writ/gen/writ/bundle/v1"
 	"github.com/writ-pdp/writ/snapshot"
 )
@@ -15,6 +17,7 @@ import (
 // names others.
 const (
 	defaultHost     = "host"
+	defaultServer   = "server"
 	defaultOperator = "operator"
 )
 
@@ -37,6 +40,10 @@ func (b *builder) readCallers() {
 	if b.localHost == nil && b.callers[defaultHost] == nil {
 		b.localHost = &writ.Caller{Name: defaultHost, Roles: []writ.Role{writ.RoleHost}}
 		b.callers[defaultHost] = b.localHost
+	}
+	if b.localServer == nil && b.callers[defaultServer] == nil {
+		b.localServer = &writ.Caller{Name: defaultServer, Roles: []writ.Role{writ.RoleServer}}
+		b.callers[defaultServer] = b.localServer
 	}
 	if b.localOperator == nil && b.callers[defaultOperator] == nil {
 		b.localOperator = &writ.Caller{Name: defaultOperator, Roles: []writ.Role{writ.RoleOperator, writ.RoleApprover}}
@@ -104,6 +111,24 @@ func sourceKinds() string {
 		out = append(out, string(k))
 	}
 	return strings.Join(out, ", ")
+}
+
+// redeemers returns the servers as rights see them: who redeems for a server is
+// the caller that it names, by default the one named like it, and while there
+// is none, the local server.
+func (b *builder) redeemers() map[string]*contract.Server {
+	if b.localServer == nil {
+		return b.serversByID
+	}
+	out := maps.Clone(b.serversByID)
+	for id, s := range out {
+		if b.callers[s.RedeemedBy] == nil {
+			local := *s
+			local.RedeemedBy = b.localServer.Name
+			out[id] = &local
+		}
+	}
+	return out
 }
 
 // checkRedeemers holds each server's redeemed_by against the callers.

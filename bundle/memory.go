@@ -34,6 +34,7 @@ type memory struct {
 	callers        map[string]*writ.Caller
 	identities     map[snapshot.Identity]*writ.Caller
 	localHost      *writ.Caller
+	localServer    *writ.Caller
 	localOperator  *writ.Caller
 	revocations    *revocation.View
 	revoked        []revocation.Entry // of revocationFile, in its order
@@ -154,7 +155,8 @@ func (b *builder) reuseIssuers() {
 
 func (b *builder) reuseCallers() {
 	m := b.before
-	b.callers, b.identities, b.localHost, b.localOperator, b.sameCallers = m.callers, m.identities, m.localHost, m.localOperator, true
+	b.callers, b.identities, b.sameCallers = m.callers, m.identities, true
+	b.localHost, b.localServer, b.localOperator = m.localHost, m.localServer, m.localOperator
 }
 
 func (b *builder) reuseRevocations() {

@@ -58,7 +58,7 @@ func says(b *bundle.Bundle) string {
 	}
 	slices.Sort(identities)
 	fmt.Fprintln(&out, identities)
-	fmt.Fprintln(&out, s.LocalHost, s.LocalOperator)
+	fmt.Fprintln(&out, s.LocalHost, s.LocalServer, s.LocalOperator)
 	for _, name := range slices.Sorted(maps.Keys(s.Issuers)) {
 		fmt.Fprintf(&out, "%+v\n", *s.Issuers[name])
 	}

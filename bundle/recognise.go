@@ -44,7 +44,7 @@ func (b *builder) recognise(c *writ.Caller, in *bundlev1.Caller, fail func(field
 
 // recogniseLocal gives the caller one of the two secrets of each start.
 func (b *builder) recogniseLocal(c *writ.Caller, fail func(field, format string, args ...any)) {
-	host, operator := c.Has(writ.RoleHost), c.Has(writ.RoleOperator) || c.Has(writ.RoleApprover)
+	host, server, operator := c.Has(writ.RoleHost), c.Has(writ.RoleServer), c.Has(writ.RoleOperator) || c.Has(writ.RoleApprover)
 	switch {
 	case host && operator:
 		fail(".local", "one secret may not both propose and approve: make two callers of %s", c.Name)
@@ -56,7 +56,9 @@ func (b *builder) recogniseLocal(c *writ.Caller, fail func(field, format string,
 		b.localHost = c
 	case operator:
 		b.localOperator = c
-	case len(c.Roles) > 0:
-		fail(".local", "no secret is made for a caller that is only a server: give it mtls, subject or unix, or the role host too")
+	case server && b.localServer != nil:
+		fail(".local", "%s is the local server already: there is one", b.localServer.Name)
+	case server:
+		b.localServer = c
 	}
 }

@@ -19,7 +19,7 @@ func (b *builder) entitle(world *snapshot.Snapshot) {
 	if b.before != nil {
 		before = b.before.rights
 	}
-	b.rights = snapshot.NewRights(b.policies, b.callers, b.serversByID, before)
+	b.rights = snapshot.NewRights(b.policies, b.callers, b.redeemers(), before)
 	world.Rights = b.rights
 	changed := map[*writ.Caller]*writ.Caller{}
 	if b.rights == before && b.sameCallers {
@@ -41,6 +41,9 @@ func (b *builder) entitle(world *snapshot.Snapshot) {
 	world.Identities = replaced(world.Identities, changed)
 	if now := changed[world.LocalHost]; now != nil {
 		world.LocalHost = now
+	}
+	if now := changed[world.LocalServer]; now != nil {
+		world.LocalServer = now
 	}
 	if now := changed[world.LocalOperator]; now != nil {
 		world.LocalOperator = now

@@ -24,6 +24,7 @@ func (k keys) files() string                { return k.prefix + "files/" }
 func (k keys) file(d digest) string         { return k.files() + d.hex() + "/" }
 func (k keys) piece(d digest, i int) string { return fmt.Sprintf("%s%04d", k.file(d), i) }
 
+func (k keys) published() string              { return k.prefix + "keys/" }
 func (k keys) ledger() string                 { return k.prefix + "ledger/" }
 func (k keys) instance() string               { return k.ledger() + "instance" }
 func (k keys) redemption(id string) string    { return k.ledger() + "redemptions/" + id }

@@ -32,6 +32,19 @@ type LedgerConfig struct {
 // at any replica, whatever that replica has heard of. What was lost on the way
 // is sent again: the transaction can take effect once, and says whose it was.
 //
+// Under ledger/ are
+//
+//	instance              names the ledger, written once
+//	grants/JTI            by which redemption a grant was claimed
+//	proposals/NAME        the same of a proposal, by its name in the log
+//	redemptions/ID        what was claimed
+//	settled/ID            what settled a redemption
+//	effects/HEX           which redemption an effect settled, by a SHA-256 of its
+//	                      observer and id
+//	due/HOUR/ID           what is to be forgotten of a redemption, and when
+//	due/HOUR/ID/settled   the same of what settled it
+//	timers/HOUR           there while that hour has not ended, under a lease
+//
 // No entry is under a lease. What is due lies in buckets, one for each hour,
 // and each bucket has a timer, a key under a lease. [Ledger.Sweep] forgets a
 // bucket when its timer has run out and its own clock says so, too: neither a
@@ -43,7 +56,7 @@ type Ledger struct {
 
 	mu       sync.Mutex // guards the rest
 	now      time.Time  // the latest that was passed in
-	head     *head // nil: it has not been read
+	head     *head      // nil: it has not been read
 	cluster  uint64
 	revision int64 // of etcd: the greatest that an answer had
 	fault    error // nothing is claimed any more; nil: none

@@ -128,3 +128,9 @@ type Effect struct {
 	Outcome    writ.Code    // EFFECT_VERIFIED or POSTCONDITION_FAILED; what is unknown is not settled
 	Now        time.Time
 }
+
+// Same reports whether other tells the same as e, whenever it does.
+func (e *Effect) Same(other *Effect) bool {
+	return e.Redemption == other.Redemption && e.Observer == other.Observer && e.ID == other.ID &&
+		e.Receipt == other.Receipt && e.Outcome == other.Outcome
+}

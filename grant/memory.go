@@ -197,12 +197,6 @@ func (m *Memory) settle(of *entry, e Effect) {
 	}
 }
 
-// Same reports whether other tells the same as e, whenever it does.
-func (e *Effect) Same(other *Effect) bool {
-	return e.Redemption == other.Redemption && e.Observer == other.Observer && e.ID == other.ID &&
-		e.Receipt == other.Receipt && e.Outcome == other.Outcome
-}
-
 // errClash keeps two names apart that hash to one value of 64 bits. Nobody
 // lives to see it.
 var errClash = errors.New("grant: the ledger can't tell this name from another: ask for a new decision")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/writ-pdp/writ"
@@ -124,12 +125,15 @@ func (p *PDP) idempotencyKey(ctx context.Context, proposal *writ.Proposal, d *wr
 	return first.Plan.IdempotencyKey, writ.Decision{}
 }
 
-// chain is who acts: the token's actors, then the proposal's.
+// chain is who acts, who acts now first (RFC 8693, section 4.1): the last that
+// was appended, then those before, then the token's.
 func chain(p *writ.Proposal) []writ.Actor {
-	if p.Token == nil || len(p.Token.Actors) == 0 {
-		return p.Actors
+	out := slices.Clone(p.Actors)
+	slices.Reverse(out)
+	if p.Token != nil {
+		out = append(out, p.Token.Actors...)
 	}
-	return append(append([]writ.Actor(nil), p.Token.Actors...), p.Actors...)
+	return out
 }
 
 func locations(s *contract.Server) []string {

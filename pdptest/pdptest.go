@@ -73,6 +73,7 @@ func New(t testing.TB, dir string) *PDP {
 		Decider: decider, Enforcer: decider, Reviewer: decider, Credentials: credentials,
 		May:           func(c *writ.Caller, method string) bool { return holder.Load().May(c, method) },
 		LocalHost:     func() *writ.Caller { return holder.Load().LocalHost },
+		LocalServer:   func() *writ.Caller { return holder.Load().LocalServer },
 		LocalOperator: func() *writ.Caller { return holder.Load().LocalOperator },
 	})
 	if err != nil {

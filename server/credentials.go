@@ -16,23 +16,24 @@ import (
 // The files of a credentials directory.
 const (
 	HostFile     = "host"     // the secret of hosts
+	ServerFile   = "server"   // the secret of MCP servers
 	OperatorFile = "operator" // the secret of operators and approvers
 )
 
 // maxSecret bounds what is hashed for a stranger: our secrets have 43 bytes.
 const maxSecret = 128
 
-// Credentials are the two secrets of one start. Only their hashes are kept in
+// Credentials are the three secrets of one start. Only their hashes are kept in
 // memory; the secrets are in files that only this user can read.
 type Credentials struct {
 	dir    string
-	hashes [2][sha256.Size]byte // of the host's secret and the operator's, in the order of secretFiles
+	hashes [len(secretFiles)][sha256.Size]byte // in the order of secretFiles
 }
 
-var secretFiles = [2]string{HostFile, OperatorFile}
+var secretFiles = [...]string{HostFile, ServerFile, OperatorFile}
 
-// NewCredentials makes two secrets, 32 random bytes each as base64url without
-// padding (RFC 4648, section 5), and writes them to the files host and
+// NewCredentials makes three secrets, 32 random bytes each as base64url without
+// padding (RFC 4648, section 5), and writes them to the files host, server and
 // operator, mode 0600, in directory dir, which it makes with mode 0700 where
 // it is missing. It refuses a directory that others can enter. Secrets that
 // an earlier start left there are replaced.
@@ -119,7 +120,7 @@ func (c *Credentials) Remove() error {
 }
 
 // ReadSecret returns the secret that a running server left in directory dir:
-// name is [HostFile] or [OperatorFile]. A client sends it as the metadata
+// name is [HostFile], [ServerFile] or [OperatorFile]. A client sends it as the metadata
 // "authorization: Bearer SECRET" (RFC 6750, section 2.1).
 func ReadSecret(dir, name string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(dir, name))
@@ -132,9 +133,9 @@ func ReadSecret(dir, name string) (string, error) {
 	return strings.TrimSuffix(string(data), "\n"), nil
 }
 
-// match returns which of the two secrets is presented: [HostFile],
-// [OperatorFile] or neither, "". It takes as long for either and for a near
-// miss: hashes are compared, in constant time, and both always are.
+// match returns which of the secrets is presented, by its file, or "". It takes
+// as long for each and for a near miss: hashes are compared, in constant time,
+// and all always are.
 func (c *Credentials) match(secret string) string {
 	if secret == "" || len(secret) > maxSecret {
 		return ""

@@ -127,6 +127,7 @@ func (b *buffer) String() string {
 
 var (
 	hostCaller     = &writ.Caller{Name: "local-host", Roles: []writ.Role{writ.RoleHost}, Vouches: []writ.SourceKind{writ.SourceUser}}
+	serverCaller   = &writ.Caller{Name: "local-server", Roles: []writ.Role{writ.RoleServer}}
 	operatorCaller = &writ.Caller{Name: "local-operator", Roles: []writ.Role{writ.RoleOperator, writ.RoleApprover}}
 )
 
@@ -168,6 +169,7 @@ func config(t testing.TB, d *decider) server.Config {
 		Decider: d, Credentials: credentials,
 		May:           byRoles(t),
 		LocalHost:     func() *writ.Caller { return hostCaller },
+		LocalServer:   func() *writ.Caller { return serverCaller },
 		LocalOperator: func() *writ.Caller { return operatorCaller },
 	}
 }

@@ -180,11 +180,13 @@ func (s *Server) authenticate(ctx context.Context) (*writ.Caller, *refusal) {
 	switch s.credentials.match(bearer(headers)) {
 	case HostFile:
 		caller = s.localHost()
+	case ServerFile:
+		caller = s.localServer()
 	case OperatorFile:
 		caller = s.localOperator()
 	default:
 		return nil, refuse(ReasonUnauthenticated,
-			`send the metadata "authorization: Bearer SECRET", with the secret from the file host or operator of the server's credentials directory`)
+			`send the metadata "authorization: Bearer SECRET", with the secret from the file host, server or operator of the server's credentials directory`)
 	}
 	if caller != nil {
 		return caller, nil

@@ -144,6 +144,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"no decider", func(c *server.Config) { c.Decider = nil }, "a decider is required"},
 		{"no credentials", func(c *server.Config) { c.Credentials = nil }, "NewCredentials"},
 		{"no host", func(c *server.Config) { c.LocalHost = nil }, "LocalHost"},
+		{"no local server", func(c *server.Config) { c.LocalServer = nil }, "LocalServer"},
 		{"no operator", func(c *server.Config) { c.LocalOperator = nil }, "LocalOperator"},
 		{"negative number", func(c *server.Config) { c.Limits.InFlight = -1 }, "limit InFlight is negative"},
 		{"negative duration", func(c *server.Config) { c.Limits.Drain = -time.Second }, "limit Drain is negative"},

@@ -68,6 +68,7 @@ func world(t testing.TB, dir string) (*bundle.Bundle, *records, server.Config) {
 	return b, log, server.Config{
 		Decider:       p,
 		LocalHost:     func() *writ.Caller { return holder.Load().LocalHost },
+		LocalServer:   func() *writ.Caller { return holder.Load().LocalServer },
 		LocalOperator: func() *writ.Caller { return holder.Load().LocalOperator },
 	}
 }

@@ -55,11 +55,11 @@ type Config struct {
 	Audit AuditLog
 	// Credentials are this start's secrets. Required. Close removes them.
 	Credentials *Credentials
-	// LocalHost and LocalOperator return, for each call, whom the two secrets
+	// LocalHost, LocalServer and LocalOperator return, for each call, whom the secrets
 	// stand for in the bundle in force: its local host, and its local operator
 	// and approver. They return nil while there is none; nobody is let in
 	// then. Both are required, and must be safe for concurrent use.
-	LocalHost, LocalOperator func() *writ.Caller
+	LocalHost, LocalServer, LocalOperator func() *writ.Caller
 	// May reports whether the bundle in force lets a caller call a method of
 	// writ.v1, such as Decide: it is asked for each call, and for each message of
 	// a stream. While there is no bundle nobody may. Required; it must be safe for
@@ -99,20 +99,20 @@ type Config struct {
 // Server serves the API over gRPC and as JSON over HTTP, once. Make one with
 // [New].
 type Server struct {
-	credentials              *Credentials
-	localHost, localOperator func() *writ.Caller
-	may                      func(caller *writ.Caller, method string) bool
-	revoked                  func(*writ.Caller) bool                   // nil: nobody is
-	identities               func() map[snapshot.Identity]*writ.Caller // nil: there are none
-	tls                      *TLS                                      // nil: plain text
-	limits                   Limits
-	stats                    stats.Handler // nil: none
-	log                      *slog.Logger
-	quotas                   *quotas
-	refusals, handshakes     *sampler
-	metrics                  http.Handler     // nil: none
-	troubles                 func() []Trouble // nil: none
-	enforcer                 Enforcer         // nil: none
+	credentials                           *Credentials
+	localHost, localServer, localOperator func() *writ.Caller
+	may                                   func(caller *writ.Caller, method string) bool
+	revoked                               func(*writ.Caller) bool                   // nil: nobody is
+	identities                            func() map[snapshot.Identity]*writ.Caller // nil: there are none
+	tls                                   *TLS                                      // nil: plain text
+	limits                                Limits
+	stats                                 stats.Handler // nil: none
+	log                                   *slog.Logger
+	quotas                                *quotas
+	refusals, handshakes                  *sampler
+	metrics                               http.Handler     // nil: none
+	troubles                              func() []Trouble // nil: none
+	enforcer                              Enforcer         // nil: none
 
 	grpc     *grpc.Server
 	http     *httpDoor
@@ -143,13 +143,13 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("server: a decider is required")
 	case cfg.Credentials == nil:
 		return nil, errors.New("server: credentials are required: make them with NewCredentials")
-	case cfg.LocalHost == nil || cfg.LocalOperator == nil:
-		return nil, errors.New("server: LocalHost and LocalOperator are required: they say whom the secrets stand for")
+	case cfg.LocalHost == nil || cfg.LocalServer == nil || cfg.LocalOperator == nil:
+		return nil, errors.New("server: LocalHost, LocalServer and LocalOperator are required: they say whom the secrets stand for")
 	case cfg.May == nil:
 		return nil, errors.New("server: May is required: it says who may call what")
 	}
 	s := &Server{
-		credentials: cfg.Credentials, localHost: cfg.LocalHost, localOperator: cfg.LocalOperator, may: cfg.May, revoked: cfg.Revoked,
+		credentials: cfg.Credentials, localHost: cfg.LocalHost, localServer: cfg.LocalServer, localOperator: cfg.LocalOperator, may: cfg.May, revoked: cfg.Revoked,
 		identities: cfg.Identities, tls: cfg.TLS, limits: limits, stats: cfg.StatsHandler, log: cfg.Log,
 		quotas: newQuotas(limits), refusals: &sampler{reasons: make(map[Reason]*sample)},
 		handshakes: &sampler{reasons: make(map[Reason]*sample)},

@@ -37,10 +37,11 @@ type Snapshot struct {
 	Issuers map[string]*Issuer      // by the iss of their tokens
 	Callers map[string]*writ.Caller // by name
 
-	// LocalHost and LocalOperator are the callers that the secrets which a
-	// server makes at each start stand for: one for hosts, one for operators
-	// and approvers. Nil: that secret is nobody's. Both are also in Callers.
+	// LocalHost, LocalServer and LocalOperator are the callers that the secrets
+	// which a server makes at each start stand for: one for hosts, one for MCP
+	// servers, one for operators and approvers. Nil: that secret is nobody's. They are also in Callers.
 	LocalHost     *writ.Caller
+	LocalServer   *writ.Caller
 	LocalOperator *writ.Caller
 	// Identities finds a caller by what its transport credential says: a name
 	// or the subject of its client certificate, or its user on this machine.

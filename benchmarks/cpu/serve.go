@@ -232,6 +232,7 @@ func startWrit(b *bundle.Bundle, dropped *dangerousLogThatDropsEverything) (_ re
 		Decider: decider, Enforcer: decider, Reviewer: decider, Credentials: credentials, Log: logger, StatsHandler: tracing.StatsHandler(),
 		May:           func(c *writ.Caller, method string) bool { return holder.Load().May(c, method) },
 		LocalHost:     func() *writ.Caller { return holder.Load().LocalHost },
+		LocalServer:   func() *writ.Caller { return holder.Load().LocalServer },
 		LocalOperator: func() *writ.Caller { return holder.Load().LocalOperator },
 		Limits:        server.Limits{Rate: unlimited, Burst: unlimited, InFlight: unlimited},
 	})

@@ -46,8 +46,9 @@ type effectiveCaller struct {
 	Name       string            `json:"name"`
 	Roles      []writ.Role       `json:"roles"`
 	VouchesFor []writ.SourceKind `json:"vouches_for"`
-	Secret     string            `json:"secret,omitempty"` // which per-start secret stands for it
-	May        []string          `json:"may"`              // methods
+	Secret     string            `json:"secret,omitempty"`   // which per-start secret stands for it
+	KnownBy    []string          `json:"known_by,omitempty"` // names in its certificate, its subject, its user
+	May        []string          `json:"may"`                // methods
 	// MayFor holds, by each method that is about a server, about which it may be called.
 	MayFor map[string][]string `json:"may_for,omitempty"`
 }
@@ -107,6 +108,8 @@ func effective(world *snapshot.Snapshot) *effectiveView {
 		switch c {
 		case world.LocalHost:
 			secret = "host"
+		case world.LocalServer:
+			secret = "server"
 		case world.LocalOperator:
 			secret = "operator"
 		}
@@ -120,7 +123,7 @@ func effective(world *snapshot.Snapshot) *effectiveView {
 			takes = "required"
 		}
 		server := effectiveServer{
-			ID: s.ID, Endpoint: s.Endpoint, PackageHash: s.PackageHash, Token: takes, Possession: s.ProofOfPossession, Audience: s.Audience, RedeemedBy: s.RedeemedBy,
+			ID: s.ID, Endpoint: s.Endpoint, PackageHash: s.PackageHash, Token: takes, Possession: s.ProofOfPossession, Audience: s.Audience, RedeemedBy: redeemer(world, s),
 			Classifications: some(s.Classifications), Purposes: some(s.Purposes), Valid: windowText(s.Valid),
 		}
 		for _, name := range tools {
@@ -135,6 +138,12 @@ func effective(world *snapshot.Snapshot) *effectiveView {
 
 func effectiveCallerOf(world *snapshot.Snapshot, c *writ.Caller, secret string) effectiveCaller {
 	out := effectiveCaller{Name: c.Name, Roles: c.Roles, VouchesFor: some(c.Vouches), Secret: secret, May: []string{}}
+	for id, known := range world.Identities {
+		if known == c {
+			out.KnownBy = append(out.KnownBy, id.String())
+		}
+	}
+	slices.Sort(out.KnownBy)
 	for _, m := range policy.Methods {
 		switch {
 		case !world.May(c, m.Name):
@@ -214,4 +223,12 @@ func some[T any](list []T) []T {
 		return []T{}
 	}
 	return list
+}
+
+// redeemer is who redeems for a server: see the documentation of redeemed_by.
+func redeemer(world *snapshot.Snapshot, s *contract.Server) string {
+	if world.Callers[s.RedeemedBy] == nil && world.LocalServer != nil {
+		return world.LocalServer.Name
+	}
+	return s.RedeemedBy
 }

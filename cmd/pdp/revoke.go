@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
 	"github.com/writ-pdp/writ/revocation"
 	"github.com/writ-pdp/writ/server"

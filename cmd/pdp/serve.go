@@ -243,6 +243,7 @@ func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
 		},
 		Identities: identities(holder), TLS: s.tls,
 		LocalHost:     local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalHost }),
+		LocalServer:   local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalServer }),
 		LocalOperator: local(func(w *snapshot.Snapshot) *writ.Caller { return w.LocalOperator }),
 	}); err != nil {
 		return nil, err

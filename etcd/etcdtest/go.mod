@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/writ-pdp/writ => ../..
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/writ-pdp/writ v0.0.0-00010101000000-000000000000
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.etcd.io/etcd/server/v3 v3.7.3
@@ -16,7 +17,6 @@ require (
 	buf.build/go/protoyaml v0.8.0 // indirect
 	cel.dev/cel-go v0.33.2 // indirect
 	cel.dev/expr v0.25.3 // indirect
-	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cedar-policy/cedar-go v1.9.2 // indirect
