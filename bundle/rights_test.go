@@ -51,13 +51,13 @@ func mays(s *snapshot.Snapshot) string {
 
 func TestRightsOfABundle(t *testing.T) {
 	s := built(t, entitled(t, ""), nil).Snapshot
-	if got, want := mays(s), "ap-host 3 []; chat-host 3 []; desk 13 []; guard 3 [notes]"; got != want {
+	if got, want := mays(s), "ap-host 3 []; chat-host 3 []; desk 13 []; guard 3 [notes]; server 1 []"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	s = built(t, entitled(t, forHosts+`@id("r2") forbid (principal == Caller::"chat-host", action == Action::"pdp:Explain", resource);
 @id("r3") permit (principal in Role::"server", action == Action::"pdp:Redeem", resource == Server::"notes");
 @id("r4") forbid (principal == Caller::"guard", action in Action::"pdp", resource);`), nil).Snapshot
-	if got, want := mays(s), "ap-host 4 []; chat-host 3 []; desk 13 []; guard 0 []"; got != want {
+	if got, want := mays(s), "ap-host 4 []; chat-host 3 []; desk 13 []; guard 0 []; server 2 [notes]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if !s.May(s.Callers["ap-host"], "Explain") || s.May(s.Callers["chat-host"], "Explain") || s.MayFor("guard", "Redeem", "notes") {
@@ -66,7 +66,7 @@ func TestRightsOfABundle(t *testing.T) {
 	files := base(t)
 	delete(files, "callers.yaml")
 	s = built(t, files, nil).Snapshot
-	if got, want := mays(s), "host 3 []; operator 13 []"; got != want {
+	if got, want := mays(s), "host 3 []; operator 13 []; server 3 [notes]"; got != want {
 		t.Errorf("without callers.yaml: %s, want %s", got, want)
 	}
 }

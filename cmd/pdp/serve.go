@@ -52,7 +52,7 @@ func (*serveCmd) Help() string {
   {"event":"ready","grpc":"127.0.0.1:PORT","http":"127.0.0.1:PORT",
    "revision":"sha256:…","credentials":"DIR"}
 Logs go to standard error. Every call needs a secret of DIR: the file host for
-proposals, operator for the rest. They are made anew at each start, and count on
+proposals, server for grants, operator for the rest. They are made anew at each start, and count on
 this machine only. Others are known by their client certificates:
   pdp serve --grpc-addr 0.0.0.0:7600 --http-addr 0.0.0.0:7601 \
     --tls-cert server.pem --tls-key server-key.pem --tls-client-ca ca.pem

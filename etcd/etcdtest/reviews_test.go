@@ -125,6 +125,45 @@ func TestReviewsAreForgotten(t *testing.T) {
 	}
 }
 
+// TestReviewsTotal: many who open at once count each other.
+func TestReviewsTotal(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Config{Members: 1})
+	const fit = 20
+	var full atomic.Int64
+	var all sync.WaitGroup
+	for range 3 {
+		s := openReviews(t, config(c), approval.Limits{MaxReviews: fit})
+		for i := range 10 {
+			all.Go(func() {
+				_, err := s.Open(t.Context(), storetest.Review(fmt.Sprintf("%p %d", s, i), storetest.Start))
+				if errors.Is(err, approval.ErrFull) {
+					full.Add(1)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	kept, _, err := openReviews(t, config(c), approval.Limits{}).List(t.Context(), approval.Query{Now: storetest.Start})
+	if err != nil || len(kept) != fit || full.Load() != 30-fit {
+		t.Fatalf("%d are kept and %d were refused, %v", len(kept), full.Load(), err)
+	}
+	bytes := 0
+	for _, r := range kept {
+		data, err := approval.Encode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += len(data)
+	}
+	got, err := c.Raw().Get(t.Context(), "/writ/reviews/total")
+	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != fmt.Sprintf("%d %d", fit, bytes) {
+		t.Errorf("the total is %v, want %d bytes, %v", got.Kvs, bytes, err)
+	}
+}
+
 // TestReviewsDamage: what can't be read is nobody's agreement.
 func TestReviewsDamage(t *testing.T) {
 	t.Parallel()
@@ -248,9 +287,16 @@ func TestReviewsLostAnswers(t *testing.T) {
 		})
 	}
 	said.Wait()
-	rejected, err := s.Reject(ctx, r.ID, approval.Rejection{Approver: storetest.Agreement("eve", storetest.Start).Approver, Given: storetest.Start})
-	if err != nil || rejected.Rejection == nil {
-		t.Error(err)
+	// Whoever rejects alone is told that it is so, also where that has to be
+	// found out.
+	for i := range 40 {
+		one, err := s.Open(ctx, storetest.Review(fmt.Sprint("r", i), storetest.Start))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one, err = s.Reject(ctx, one.ID, approval.Rejection{Approver: storetest.Agreement("eve", storetest.Start).Approver, Given: storetest.Start}); err != nil || one.Rejection == nil {
+			t.Error(i, err)
+		}
 	}
 	stop()
 	all.Wait()
