@@ -107,6 +107,31 @@ var walls = []struct {
 		"verifying a token decides nothing",
 	},
 	{
+		[]string{"keyring"},
+		[]string{module + "/grant", module + "/approval", module + "/snapshot", module + "/pdp", "net/http", "log/slog", "google.golang.org/"},
+		"keys know neither what they sign nor how it travels",
+	},
+	{
+		[]string{"grant", "approval"},
+		[]string{module + "/decide", module + "/bundle", module + "/pdp", module + "/server", module + "/gen/", "google.golang.org/"},
+		"grants and approvals are judged by who composes them, and know no wire",
+	},
+	{
+		[]string{"grant"},
+		[]string{module + "/approval"},
+		"that a person agreed and that a call may be made are two things",
+	},
+	{
+		[]string{"approval"},
+		[]string{module + "/grant"},
+		"that a person agreed and that a call may be made are two things",
+	},
+	{
+		[]string{"effect"},
+		[]string{module + "/grant", module + "/approval", module + "/decide", module + "/snapshot", module + "/pdp", "google.golang.org/"},
+		"what happened is compared with what was authorised, whoever keeps either",
+	},
+	{
 		[]string{"etcd"},
 		[]string{module + "/decide", module + "/pdp", module + "/server", module + "/gen/writ/v1"},
 		"a source of worlds decides nothing",
@@ -125,6 +150,8 @@ var onlyFor = []struct {
 	why  string
 }{
 	{module + "/decide", []string{"pdp", "cmd/pdp", "benchmarks", "benchmarks/cpu"}, "only pdp makes answers; the command decides locally and gives no authority"},
+	{module + "/grant", []string{"pdp", "etcd", "cmd/pdp", "benchmarks", "grant/ledgertest"}, "only pdp mints and redeems; etcd keeps the ledger, the command opens it"},
+	{module + "/keyring", []string{"pdp", "grant", "approval", "etcd", "cmd/pdp", "benchmarks", "keyring/keyringtest"}, "keys are where something is signed or opened"},
 	{module + "/gen/writ/v1", []string{"server", "cmd/pdp", "benchmarks", "benchmarks/cpu", "benchmarks/emptyhandler", "pdptest"}, "one door for the wire"},
 	{module + "/gen/writ/audit/v1", []string{"audit/ocsf"}, "one door for records"},
 	{module + "/gen/writ/bundle/v1", []string{"bundle"}, "one door for files"},

@@ -91,6 +91,7 @@ func (c *call) nameApprovers() {
 type counted struct {
 	review *policy.Policy
 	agreed int       // distinct people whose approvals count
+	worst  writ.Code // what is wrong with an approval; empty: nothing
 	fault  writ.Code // why not enough of them do
 }
 
@@ -134,8 +135,11 @@ func (c *call) worth(v *targetVerdict, review *policy.Policy) counted {
 		}
 	}
 	n := counted{review: review, agreed: len(valid), fault: writ.CodeApprovalRequired}
-	if len(given) >= review.Review && worst < len(approvalFaults) {
-		n.fault = approvalFaults[worst]
+	if worst < len(approvalFaults) {
+		n.worst = approvalFaults[worst]
+		if len(given) >= review.Review {
+			n.fault = n.worst
+		}
 	}
 	return n
 }

@@ -19,7 +19,9 @@ type Standing struct {
 	// Approver is the Cedar entity of who approves, as text; empty: nobody could
 	// name it.
 	Approver string
-	// Policies are the ids of the review policies that it counts for.
+	// Policies are the ids of the review policies that it counts for, at every
+	// target that they ask about. It may count at some targets only: then there
+	// are none.
 	Policies []string
 }
 
@@ -53,17 +55,19 @@ func CheckApproval(world *snapshot.Snapshot, caller *writ.Caller, p *writ.Propos
 		s.Approver = entityText(c.approvers[0])
 	}
 	worst := len(approvalFaults)
-	for i := range c.verdicts {
-		v := &c.verdicts[i]
-		for _, asks := range v.reviews {
-			if fault := c.approvalFault(0, v, c.asking(v, asks)); fault != "" {
-				worst = min(worst, slices.Index(approvalFaults[:], fault))
-			} else if !slices.Contains(s.Policies, asks.ID) {
-				s.Policies = append(s.Policies, asks.ID)
-			}
+	for _, n := range c.count(review) {
+		if n.agreed > 0 {
+			s.Counts = true
+		} else {
+			worst = min(worst, slices.Index(approvalFaults[:], n.worst))
 		}
 	}
-	if s.Counts = len(s.Policies) > 0; !s.Counts {
+	for i := range review.Policies {
+		if review.Policies[i].Agreed > 0 {
+			s.Policies = append(s.Policies, review.Policies[i].ID)
+		}
+	}
+	if !s.Counts {
 		s.Code = approvalFaults[worst]
 		s.Why = doc(s.Code)
 	}

@@ -209,9 +209,12 @@ func (k *Keys) tell(trusted int, refused []string) {
 	}
 }
 
-// lookEvery is how often all keys are read, whatever the watch says: statements
-// end by themselves.
-const lookEvery = time.Minute
+// All keys are read after so many probe intervals, whatever the watch says:
+// statements end by themselves, and a watch does not say that etcd is gone.
+const readEvery = 5
+
+// keepEvery is how often the lease is refreshed at least.
+const keepEvery = time.Minute
 
 // Run refreshes what was published, and follows the keys of the others, until
 // ctx ends; it returns nil then.
@@ -253,9 +256,11 @@ func (k *Keys) session(ctx context.Context) error {
 	k.status.Fault = nil
 	k.mu.Unlock()
 	changes := k.client.etcd.Watch(clientv3.WithRequireLeader(ctx), k.client.keys.published(), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
-	keeping := time.NewTicker(min(k.cfg.Keep/4, lookEvery))
+	keeping, reading := time.NewTicker(min(k.cfg.Keep/4, keepEvery)), time.NewTicker(readEvery*k.client.cfg.Probe)
 	defer keeping.Stop()
+	defer reading.Stop()
 	for {
+		keep := true
 		select {
 		case change, ok := <-changes:
 			if !ok {
@@ -265,11 +270,15 @@ func (k *Keys) session(ctx context.Context) error {
 				return fmt.Errorf("etcd: watching keys: %w", explain(err))
 			}
 		case <-keeping.C:
+		case <-reading.C:
+			keep = false
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := k.keep(ctx); err != nil {
-			return err
+		if keep {
+			if err := k.keep(ctx); err != nil {
+				return err
+			}
 		}
 		if _, err := k.read(ctx); err != nil {
 			return err

@@ -59,9 +59,17 @@ func (f *keptReview) there() bool { return f.at != 0 }
 // read reads the review of a valid id.
 func (s *Reviews) read(ctx context.Context, id string) (keptReview, error) {
 	k := s.client.keys
-	got, err := s.client.insist(ctx, nil, []clientv3.Op{clientv3.OpGet(k.keptReview(id)), clientv3.OpGet(k.reviewTotal())})
-	if err != nil {
-		return keptReview{}, fmt.Errorf("etcd: reading a review: %w", err)
+	var got *clientv3.TxnResponse
+	var err error
+	for {
+		got, err = s.client.insist(ctx, nil, []clientv3.Op{clientv3.OpGet(k.keptReview(id)), clientv3.OpGet(k.reviewTotal())})
+		if err == nil {
+			break
+		}
+		if !again(ctx, err) {
+			return keptReview{}, fmt.Errorf("etcd: reading a review: %w", err)
+		}
+		pause(ctx, leastPause)
 	}
 	answers := answersOf(got)
 	f := keptReview{at: modified(answers[0]), size: len(value(answers[0])), totalAt: modified(answers[1])}
@@ -200,80 +208,6 @@ func (s *Reviews) Open(ctx context.Context, r approval.Review) (approval.Review,
 		}
 		wait(ctx, n, err)
 	}
-}
-
-// fits reports whether a review of so many bytes can take was's place.
-func (s *Reviews) fits(was *keptReview, size int) bool {
-	count, bytes := was.total.count, was.total.bytes+size-was.size
-	if !was.there() {
-		count++
-	}
-	return count <= s.limits.MaxReviews && bytes <= s.limits.MaxBytes
-}
-
-// forget takes out what has been kept for long enough, and to make room also
-// what is over and was not rejected; but never the review that is about to be
-// opened.
-func (s *Reviews) forget(ctx context.Context, now time.Time, room bool, except string) error {
-	until := now
-	if room {
-		until = now.Add(s.limits.Keep)
-	}
-	k := s.client.keys
-	from, end := k.reviewDues(), k.reviewsDue(seconds(until)+1)
-	for {
-		got, err := s.client.get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithKeysOnly(),
-			clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
-		if err != nil {
-			return fmt.Errorf("etcd: looking for reviews to forget: %w", explain(err))
-		}
-		for _, kv := range got.Kvs {
-			_, id, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), k.reviewDues()), "/")
-			if id == except {
-				continue
-			}
-			if err := s.forgetOne(ctx, string(kv.Key), id, now, room); err != nil {
-				return err
-			}
-		}
-		if !got.More || len(got.Kvs) == 0 {
-			return nil
-		}
-		from = string(got.Kvs[len(got.Kvs)-1].Key) + "\x00"
-	}
-}
-
-func (s *Reviews) forgetOne(ctx context.Context, due, id string, now time.Time, room bool) error {
-	if !validReview(id) {
-		return damaged(due, "it names no review")
-	}
-	for n := 1; ; n++ {
-		was, err := s.read(ctx, id)
-		if err != nil {
-			return err
-		}
-		over := was.there() && !now.Before(was.review.Expires)
-		kept := was.there() && now.Before(was.review.Expires.Add(s.limits.Keep))
-		if !over || kept && (!room || was.review.Rejection != nil) {
-			return nil
-		}
-		done, err := s.commit(ctx, &was, &was.review, nil)
-		if done {
-			return nil
-		}
-		if err != nil && !again(ctx, err) {
-			return failed(ctx, "forgetting a review", err)
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		wait(ctx, n, err)
-	}
-}
-
-// validReview reports whether id can be a review's.
-func validReview(id string) bool {
-	return len(id) == 26 && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
 // Get implements approval.Store.

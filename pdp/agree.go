@@ -13,6 +13,7 @@ import (
 	"github.com/writ-pdp/writ/audit"
 	"github.com/writ-pdp/writ/canon"
 	"github.com/writ-pdp/writ/decide"
+	"github.com/writ-pdp/writ/revocation"
 )
 
 // DefaultApprovalLifetime is how long an approval counts.
@@ -116,6 +117,10 @@ func (c *stating) check(ctx context.Context) (failure, error) {
 		return failure{writ.CodeSnapshotStale, "The source of bundles and revocations has been silent for longer than this server acts on what it last said.", ""}, nil
 	case len(c.st.Reason) > maxReason:
 		return failure{writ.CodeMalformedProposal, "The reason is too long.", "reason"}, nil
+	case s.withdrawn(c.caller):
+		return failure{writ.CodeCallerRevoked, "The caller is revoked.", ""}, nil
+	case c.review.Rejection != nil:
+		return isRejected, nil
 	}
 	claims, f := c.person(ctx)
 	if f.code != "" {
@@ -151,6 +156,9 @@ func (c *stating) person(ctx context.Context) (map[string]string, failure) {
 	}
 	judged := c.p.tokens.Judge(ctx, s.world, c.caller, &writ.Proposal{Principal: who, Token: c.st.Token, AccessToken: c.st.AccessToken}, s.now)
 	t := judged.Token
+	if s.disowned(who, t) {
+		return nil, failure{writ.CodeApprovalRevoked, "The approver, their issuer, their token or its key is revoked.", "approver"}
+	}
 	switch {
 	case t == nil && s.world.TokenVouched(c.caller, who.Issuer):
 		return nil, passed
@@ -169,6 +177,28 @@ func (c *stating) person(ctx context.Context) (map[string]string, failure) {
 	}
 	return t.Claims, passed
 }
+
+// disowned reports whether a person, or what shows who they are, is revoked: as
+// decisions ask it of a principal (package decide), by when the token was
+// issued. An approval itself is always of now.
+func (s *setting) disowned(who writ.Principal, t *writ.Token) bool {
+	var issued time.Time // unknown: before any "issued before"
+	if t != nil && !t.IssuedAt.After(s.now.Add(ahead)) {
+		issued = t.IssuedAt
+	}
+	revoked := func(k revocation.Kind, issuer, id string) bool {
+		_, yes := s.world.Revocations.Revoked(k, issuer, id, issued, s.now)
+		return yes
+	}
+	return revoked(revocation.Principal, who.Issuer, who.Subject) || revoked(revocation.Issuer, "", who.Issuer) ||
+		t != nil && (t.ID != "" && revoked(revocation.Token, t.Issuer, t.ID) || t.KeyID != "" && revoked(revocation.Key, t.Issuer, t.KeyID))
+}
+
+// ahead is how far in the future a token may have been issued: clocks differ.
+const ahead = time.Minute
+
+// isRejected is why a rejected review takes no statement.
+var isRejected = failure{writ.CodeApprovalRevoked, "Somebody has rejected this review.", ""}
 
 // refreshed returns a proposal of a review as if its token had been issued just
 // now: people take their time. What the token rests on, and the intent, are
@@ -195,6 +225,9 @@ func (c *stating) approve(context.Context) (failure, error) {
 	}
 	if !a.ExpiresAt.After(a.IssuedAt) {
 		return failure{writ.CodeApprovalExpired, "The time of this review is over: propose the call again.", ""}, nil
+	}
+	if !c.p.signs(c.s.now) {
+		return failure{writ.CodeGrantInvalid, uncertified, ""}, nil
 	}
 	var err error
 	if c.signed, err = approval.Sign(c.p.keys.Current(c.s.now), &approval.Statement{
@@ -270,15 +303,26 @@ func (c *stating) answer(ctx context.Context, f failure) (Reviewed, error) {
 	case err == nil:
 		out.review, out.approval = review, c.signed
 	case errors.Is(err, approval.ErrRejected):
-		out.review, out.decision = review, deny(d, writ.CodeApprovalRevoked, "Somebody has rejected this review.")
-		out.decision.Outcome = writ.ReviewRequired
+		return c.late(ctx, review, r, deny(d, isRejected.code, isRejected.why)), nil
 	case errors.Is(err, approval.ErrExpired):
-		out.review, out.decision = review, deny(d, writ.CodeApprovalExpired, "The time of this review is over: propose the call again.")
-		out.decision.Outcome = writ.ReviewRequired
+		return c.late(ctx, review, r, deny(d, writ.CodeApprovalExpired, "The time of this review is over: propose the call again.")), nil
 	default:
 		return Reviewed{}, fmt.Errorf("pdp: the statement is recorded, and could not be kept: %w", err)
 	}
 	return out, nil
+}
+
+// late answers that a statement, recorded as r, came too late after all: the log
+// has that, too.
+func (c *stating) late(ctx context.Context, review approval.Review, r audit.Record, d writ.Decision) Reviewed {
+	d.Outcome = writ.ReviewRequired
+	out := Reviewed{id: rand.Text(), decision: d, review: review}
+	r.ID, r.Outcome, r.Code, r.Control, r.Explanation, r.Approvals = out.id, d.Outcome, d.Code, d.Control, d.Explanation, nil
+	if err := c.p.log.Append(ctx, r, false); err != nil {
+		out.decision = unrecorded(&d)
+	}
+	describe(ctx, out.id, &out.decision)
+	return out
 }
 
 // Reviews returns the reviews that people are asked in, and the instant at

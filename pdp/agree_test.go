@@ -290,3 +290,26 @@ func TestApprovalUnrecorded(t *testing.T) {
 		d.asked(p)
 	})
 }
+
+// TestExplainWithApprovals: an explanation counts what people have agreed to,
+// as a decision would.
+func TestExplainWithApprovals(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		p := d.proposal(above)
+		_, ticket := d.asked(p)
+		explain := func() writ.Code {
+			e, err := d.pdp.Explain(t.Context(), d.world.LocalOperator, "ap-host", p, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e.Decision.Code
+		}
+		if got := explain(); got != writ.CodeApprovalRequired {
+			t.Errorf("before: %s", got)
+		}
+		d.approve(d.statement(p, ticket, "ann"))
+		if got := explain(); got != writ.CodeAllow {
+			t.Errorf("afterwards: %s", got)
+		}
+	})
+}

@@ -21,9 +21,23 @@ func (p *PDP) judge(ctx context.Context, s *setting, as *writ.Caller, proposal *
 	with := *judged
 	with.Approvals = slices.Clip(judged.Approvals)
 	for _, text := range judged.SignedApprovals {
-		with.Approvals = append(with.Approvals, p.opened(s, text))
+		a := p.opened(s, text)
+		if a.Forged || !p.rejected(ctx, &a) {
+			with.Approvals = append(with.Approvals, a)
+		}
 	}
 	return &with
+}
+
+// rejected reports whether somebody has rejected the review that an approval is
+// of: then it is nobody's agreement any more, whoever brings it. Where the
+// reviews can't be asked, it counts as rejected.
+func (p *PDP) rejected(ctx context.Context, a *writ.Approval) bool {
+	r, err := p.reviews.Get(ctx, approval.ID(a.ReviewDigest))
+	if errors.Is(err, approval.ErrNotFound) {
+		return false // it is over, or was opened elsewhere
+	}
+	return err != nil || r.Rejection != nil
 }
 
 // opened is what a signed approval says; whatever is wrong with it, it is
@@ -77,6 +91,9 @@ func (p *PDP) agreed(ctx context.Context, s *setting, proposal *writ.Proposal, d
 	reviews, err := p.reviews.ByProposal(ctx, d.ProposalDigest)
 	if err != nil {
 		return nil // nobody is known to have agreed
+	}
+	if len(proposal.Approvals) >= decide.MaxApprovals {
+		return nil // there is no room for more
 	}
 	var with *writ.Proposal
 	for i := range reviews {

@@ -121,6 +121,9 @@ func (v *verifying) check(ctx context.Context) failure {
 	if err != nil {
 		return failure{writ.CodeAuditUnavailable, "The ledger of redemptions could not be asked: send the receipt again.", ""}
 	}
+	if v.claim.Attempt.IsZero() && v.claim.Outcome != "" {
+		return failure{writ.CodeReceiptMismatch, "The outcome is known already: " + string(v.claim.Outcome) + ".", "redemption"}
+	}
 	if v.claim.Attempt.IsZero() {
 		return failure{writ.CodeUnknownOutcome, "The server was restarted since, and what was to be verified is forgotten: see for yourself what came of it.", "redemption"}
 	}
@@ -132,9 +135,12 @@ func (v *verifying) check(ctx context.Context) failure {
 
 // settle claims the effect for the redemption.
 func (v *verifying) settle(ctx context.Context) failure {
-	standing, _ := v.p.ledger.Settle(ctx, grant.Effect{
+	standing, err := v.p.ledger.Settle(ctx, grant.Effect{
 		Redemption: v.claim.ID, Observer: v.r.Observer, ID: v.r.EffectID, Receipt: v.digest(), Outcome: v.result.Code, Now: v.s.now,
 	})
+	if err != nil {
+		standing = grant.Unknown // an error says that nothing is known
+	}
 	switch standing {
 	case grant.Claimed, grant.Repeated:
 		return passed

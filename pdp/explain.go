@@ -33,9 +33,14 @@ func (p *PDP) Explain(ctx context.Context, caller *writ.Caller, as string, propo
 	}
 	asked := s.asked(as)
 	if asked != nil {
-		proposal = p.tokens.Judge(ctx, s.world, asked, proposal, s.now)
+		proposal = p.judge(ctx, &s, asked, proposal)
 	}
 	e := s.explain(asked, proposal)
+	if e.Decision.Outcome == writ.ReviewRequired {
+		if with := p.agreed(ctx, &s, proposal, &e.Decision); with != nil {
+			e = s.explain(asked, with)
+		}
+	}
 	took := time.Since(s.read)
 	id := rand.Text()
 	r := record(ctx, id, &s, caller, proposal, &e.Decision, took)

@@ -8,6 +8,7 @@ import (
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/canon"
 	"github.com/writ-pdp/writ/decide"
+	"github.com/writ-pdp/writ/revocation"
 	"github.com/writ-pdp/writ/snapshot"
 )
 
@@ -84,6 +85,13 @@ func (s *setting) caller(asking *writ.Caller) *writ.Caller {
 		return is
 	}
 	return nil
+}
+
+// withdrawn reports whether a caller is revoked in the world that answers: the
+// one that let the request in may not have known it.
+func (s *setting) withdrawn(caller *writ.Caller) bool {
+	_, yes := s.world.Revocations.Revoked(revocation.Caller, "", caller.Name, time.Time{}, s.now)
+	return yes
 }
 
 // decide applies FRESHNESS, then the other controls. o may be nil.

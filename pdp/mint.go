@@ -34,6 +34,9 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 	if !held.GrantRequired(contract.MethodRule{Effect: d.Effect}) && !q.grant {
 		return d, nil
 	}
+	if !p.signs(s.now) {
+		return deny(d, writ.CodeGrantInvalid, uncertified), nil
+	}
 	expires := p.expiry(s, q.proposal).Truncate(time.Second)
 	if !expires.After(s.now) {
 		return deny(d, writ.CodeGrantExpired, "What the grant would stand on ends within this second."), nil
@@ -68,6 +71,11 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 	}
 	return d, o
 }
+
+// uncertified is why nothing is signed.
+const uncertified = "This replica's key is no longer certified, so that it signs nothing: ask another one."
+
+func (p *PDP) signs(now time.Time) bool { return p.maySign == nil || p.maySign(now) }
 
 // deny makes another answer of a decision, in place of what was decided.
 func deny(d writ.Decision, code writ.Code, why string) writ.Decision {

@@ -65,6 +65,9 @@ type Config struct {
 	// [DefaultApprovalLifetime]. At least a minute, at most
 	// [approval.MaxLifetime].
 	ApprovalLifetime time.Duration
+	// MaySign reports whether Keys may sign at an instant: a replica's key is
+	// certified for a time. Nil: always.
+	MaySign func(now time.Time) bool
 	// Name is how the ledger names digests over values that could be guessed: as
 	// the log does, where it is to be filled from there. Nil: as they are.
 	Name func(digest string) string
@@ -89,6 +92,7 @@ type PDP struct {
 	lifetime  time.Duration // of grants
 	approvals time.Duration // their lifetime
 	named     func(string) string
+	maySign   func(time.Time) bool // nil: always
 	minted    minted
 
 	last atomic.Int64 // the latest instant given out, in Unix nanoseconds
@@ -102,7 +106,7 @@ func New(cfg Config) (*PDP, error) {
 		keys: cfg.Keys, ledger: cfg.Ledger, reviews: cfg.Reviews, shared: cfg.Shared,
 		issuer:   cmp.Or(cfg.Issuer, DefaultIssuer),
 		lifetime: cmp.Or(cfg.GrantLifetime, DefaultGrantLifetime), approvals: cmp.Or(cfg.ApprovalLifetime, DefaultApprovalLifetime),
-		named: cfg.Name,
+		named: cfg.Name, maySign: cfg.MaySign,
 	}
 	switch {
 	case cfg.Log == nil:

@@ -96,20 +96,21 @@ func (p *PDP) Redeem(ctx context.Context, caller *writ.Caller, r *Redemption) (R
 		return Redeemed{}, errors.New("pdp: nothing was redeemed: there is no caller or no request")
 	}
 	demand := r.AtLeastAsFresh
-	var out Redeemed
-	for range maxOvertaken {
+	for judged := 1; ; judged++ {
 		s, err := p.setting(ctx, demand)
 		if err != nil {
 			return Redeemed{}, err
 		}
 		c := &redeeming{p: p, s: s, caller: caller, r: r}
-		var overtaken bool
-		if out, overtaken = c.run(ctx); !overtaken {
+		out, overtaken := c.run(ctx)
+		switch {
+		case !overtaken:
 			return out, nil
+		case judged == maxOvertaken:
+			return c.refuse(ctx, failure{writ.CodeSnapshotStale, "Something was revoked that has not arrived here yet: try again with the same redemption_id.", ""}), nil
 		}
 		p.newer(ctx, s.world)
 	}
-	return out, nil
 }
 
 // maxOvertaken is how often a redemption is judged again because something was
@@ -134,8 +135,7 @@ func (p *PDP) newer(ctx context.Context, than *snapshot.Snapshot) {
 }
 
 // run judges, claims, records and answers. overtaken: something was revoked
-// that the world it was judged in doesn't have yet; the answer, which is not
-// recorded then unless it is the last, denies.
+// that the world it was judged in doesn't have yet, and there is no answer.
 func (c *redeeming) run(ctx context.Context) (_ Redeemed, overtaken bool) {
 	for _, check := range [...]func(context.Context) failure{
 		c.checkFreshness, c.checkRequest, c.checkGrant, c.checkAudience, c.checkTime, c.checkCall, c.checkStands,
@@ -146,6 +146,9 @@ func (c *redeeming) run(ctx context.Context) (_ Redeemed, overtaken bool) {
 	}
 	claim := c.claim()
 	standing, err := c.p.ledger.Claim(ctx, claim)
+	if err != nil {
+		standing = grant.Unknown // an error says that nothing is known
+	}
 	switch standing {
 	case grant.Claimed:
 	case grant.Repeated:
@@ -157,7 +160,7 @@ func (c *redeeming) run(ctx context.Context) (_ Redeemed, overtaken bool) {
 	case grant.AlreadyClaimed:
 		return c.refuse(ctx, failure{writ.CodeGrantAlreadyUsed, "The grant, or another one for the same proposal, has been redeemed.", "grant"}), false
 	case grant.Overtaken:
-		return c.refuse(ctx, failure{writ.CodeSnapshotStale, "Something was revoked that has not arrived here yet: try again with the same redemption_id.", ""}), true
+		return Redeemed{}, true
 	default:
 		if errors.Is(err, grant.ErrFull) {
 			return c.refuse(ctx, failure{writ.CodeAuditUnavailable, "The ledger of redemptions is full.", ""}), false
@@ -252,7 +255,7 @@ func (c *redeeming) checkAudience(context.Context) failure {
 	if c.claims.Audience != c.r.Server {
 		return failure{writ.CodeGrantAudience, "The grant is for another server.", "grant"}
 	}
-	if !c.s.world.MayFor(c.caller.Name, methodRedeem, c.r.Server) {
+	if !c.s.world.MayFor(c.caller.Name, methodRedeem, c.r.Server) || c.s.withdrawn(c.caller) {
 		return failure{writ.CodeGrantAudience, "This caller does not redeem for the server.", "server"}
 	}
 	return passed

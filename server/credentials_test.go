@@ -20,7 +20,7 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("directory: %v, %v, want mode 0700", info.Mode(), err)
 	}
 	seen := map[string]bool{}
-	for _, name := range []string{"host", "operator"} {
+	for _, name := range []string{"host", "server", "operator"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != 0o600 {
 			t.Errorf("%s: %v, %v, want a file of mode 0600", name, info, err)
 		}
@@ -33,11 +33,11 @@ func TestCredentials(t *testing.T) {
 		}
 		seen[secret] = true
 	}
-	if len(seen) != 2 {
-		t.Error("host and operator have the same secret")
+	if len(seen) != 3 {
+		t.Error("two of them have the same secret")
 	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
-		t.Errorf("the directory holds %v, want the two secrets alone", entries)
+	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
+		t.Errorf("the directory holds %v, want the three secrets alone", entries)
 	}
 	if err := c.Remove(); err != nil {
 		t.Fatal(err)

@@ -196,6 +196,7 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		"DEADLINE_EXCEEDED": codes.DeadlineExceeded, "CANCELED": codes.Canceled, "NOT_READY": codes.Unavailable, "INTERNAL": codes.Internal,
 		"INVALID_REVOCATION": codes.InvalidArgument, "NO_REVOCATION_LOG": codes.FailedPrecondition, "NOT_REVOKED": codes.Unavailable,
 		"REVOKED_NOT_IN_FORCE": codes.DataLoss, "REVOKED_NOT_RECORDED": codes.DataLoss,
+		"NO_GRANTS": codes.Unimplemented, "NO_REVIEWS": codes.Unimplemented, "REVIEW_UNKNOWN": codes.NotFound, "REVIEWS_UNAVAILABLE": codes.Unavailable,
 		"NO_AUDIT_LOG": codes.Unimplemented, "OUT_OF_RANGE": codes.OutOfRange,
 		"CERTIFICATE_EXPIRED": codes.Unauthenticated, "CERTIFICATE_REFUSED": codes.Unauthenticated, "CERTIFICATE_AMBIGUOUS": codes.PermissionDenied,
 	}

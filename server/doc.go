@@ -6,6 +6,9 @@
 //
 //  1. The listener: loopback or a local socket, unless callers elsewhere can
 //     show client certificates. With TLS the handshake judges these.
+//     A connection of the gRPC door is read at its pace: one that brings little
+//     but what is refused is read slowly, and then closed. docs/limits.md has
+//     all limits.
 //  2. The tap, before a stream exists: the call gets its deadline, so that
 //     someone who never finishes a message is cut off like anyone else.
 //  3. The gate, before any of the message is read: the call's one

@@ -64,7 +64,7 @@ func TestHostileHTTP1(t *testing.T) {
 						got = append(got, rest[:3])
 					}
 				}
-				if len(answer) > 0 && !slices.Equal(got, c.want) { // cut off before it could read the answer
+				if cut := err != nil && len(answer) == 0; !cut && !slices.Equal(got, c.want) { // cut: a reset overtook the answer
 					t.Errorf("got %q, want %q: %.300q", got, c.want, answer)
 				}
 			})

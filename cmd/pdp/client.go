@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -113,7 +115,7 @@ func (f *clientFlags) tls() (*tls.Config, error) {
 }
 
 // dial connects to a server on this machine with one secret of the credentials
-// directory: server.HostFile or server.OperatorFile.
+// directory: server.HostFile, server.ServerFile or server.OperatorFile.
 func dial(addr, credentials, name string) (*client, error) {
 	if err := onThisMachine(addr); err != nil {
 		return nil, err
@@ -183,6 +185,20 @@ func (c *client) decide(ctx context.Context, p *writv1.Proposal) (*writv1.Decide
 	}
 	if r.GetDecision() == nil {
 		return nil, errors.New("the server sent no decision, which counts as DENY")
+	}
+	return r, nil
+}
+
+// redeem spends a grant, as the MCP server that got the call of this proposal.
+func (c *client) redeem(ctx context.Context, p *writv1.Proposal, grant string) (*writv1.RedeemResponse, error) {
+	attempt := make([]byte, 16)
+	rand.Read(attempt)
+	r, err := writv1.NewEnforcementServiceClient(c.conn).Redeem(c.as(ctx), &writv1.RedeemRequest{
+		Grant: grant, Server: p.GetServer().GetId(), Tool: p.GetTool(), ArgumentsJson: p.GetArgumentsJson(), ExtraParamsJson: p.GetExtraParamsJson(),
+		Principal: p.GetPrincipal(), RedemptionId: base64.RawURLEncoding.EncodeToString(attempt),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the server could not redeem, which counts as DENY: %w", err)
 	}
 	return r, nil
 }

@@ -182,7 +182,7 @@ func (k *decideCmd) ask(c *console, p *writv1.Proposal) error {
 	if err != nil {
 		return err
 	}
-	if err := k.print(c.out, r.GetDecision(), r.GetDecisionId()); err != nil {
+	if err := k.print(c.out, r); err != nil {
 		return err
 	}
 	return outcomeExit(server.OutcomeFromProto(r.GetDecision().GetOutcome()))
@@ -224,7 +224,7 @@ func (k *decideCmd) here(c *console, world *snapshot.Snapshot, p *writv1.Proposa
 	} else {
 		d = decide.Decide(world, caller, proposal, time.Now().UTC(), nil)
 	}
-	if err := k.print(c.out, server.DecisionToProto(d), ""); err != nil {
+	if err := k.print(c.out, &writv1.DecideResponse{Decision: server.DecisionToProto(d)}); err != nil {
 		return err
 	}
 	return outcomeExit(d.Outcome)
@@ -246,17 +246,12 @@ func (k *decideCmd) explained(w io.Writer, e *writv1.ExplainResponse) error {
 	return outcomeExit(server.OutcomeFromProto(e.GetDecision().GetOutcome()))
 }
 
-// print shows a decision.
-func (k *decideCmd) print(w io.Writer, d *writv1.Decision, id string) error {
+// print shows a decision, and what came with it. The token of a grant is a
+// secret: JSON alone has it.
+func (k *decideCmd) print(w io.Writer, r *writv1.DecideResponse) error {
+	d := r.GetDecision()
 	if k.JSON {
-		data, err := protojson.Marshal(d)
-		if err != nil {
-			return err
-		}
-		return printJSON(w, struct {
-			DecisionID string          `json:"decisionId,omitempty"`
-			Decision   json.RawMessage `json:"decision"`
-		}{id, data})
+		return printDecided(w, r)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  %s\n", headline(d), d.GetExplanation())
@@ -274,8 +269,40 @@ func (k *decideCmd) print(w io.Writer, d *writv1.Decision, id string) error {
 	policies("policy", d.GetPolicies())
 	policies("nearest permit", d.GetNearest())
 	policies("could not evaluate", d.GetErrors())
+	if g := r.GetGrant(); g != nil {
+		fmt.Fprintf(&b, "  grant %s  good once, until %s; --json prints its token\n", g.GetId(), when(g.GetExpiresAt()))
+	}
+	if v := r.GetReview(); v != nil {
+		fmt.Fprintf(&b, "  review %s  until %s; next: pdp review show %s\n", v.GetId(), when(v.GetExpiresAt()), v.GetId())
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// printDecided prints an answer as JSON, its members in the order of the API.
+func printDecided(w io.Writer, r *writv1.DecideResponse) error {
+	var out struct {
+		DecisionID string          `json:"decisionId,omitempty"`
+		Decision   json.RawMessage `json:"decision"`
+		Grant      json.RawMessage `json:"grant,omitempty"`
+		Review     json.RawMessage `json:"review,omitempty"`
+	}
+	out.DecisionID = r.GetDecisionId()
+	var err error
+	if out.Decision, err = protojson.Marshal(r.GetDecision()); err != nil {
+		return err
+	}
+	if r.GetGrant() != nil {
+		if out.Grant, err = protojson.Marshal(r.GetGrant()); err != nil {
+			return err
+		}
+	}
+	if r.GetReview() != nil {
+		if out.Review, err = protojson.Marshal(r.GetReview()); err != nil {
+			return err
+		}
+	}
+	return printJSON(w, out)
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -87,13 +87,17 @@ func (f *etcdFlags) tls() (*tls.Config, error) {
 // etcd.
 func (f *etcdFlags) source(s *serveCmd, log *slog.Logger) (*etcd.Config, error) {
 	if len(f.Etcd) == 0 {
-		if f.EtcdCA != "" || f.EtcdCert != "" || f.EtcdKey != "" || f.EtcdUser != "" || f.EtcdPasswordFile != "" || f.EtcdPlaintext {
+		if f.EtcdCA != "" || f.EtcdCert != "" || f.EtcdKey != "" || f.EtcdUser != "" || f.EtcdPasswordFile != "" || f.EtcdPlaintext || s.ReplicaKeys != "" {
 			return nil, usage("there are flags for etcd, but --etcd names no member")
 		}
 		return nil, nil
 	}
 	if s.Bundle != nil || s.Persist {
 		return nil, usage("with --etcd the bundle comes from there: leave out --bundle and --persist, and push with pdp push")
+	}
+	if s.ReplicaKeys == "" {
+		return nil, usage("with --etcd there may be several replicas, and each needs a key that the others know, or they would forget each other's grants: " +
+			"make one with pdp keys replica, and name its directory with --replica-keys")
 	}
 	cfg, err := f.config(log)
 	return &cfg, err

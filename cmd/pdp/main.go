@@ -8,6 +8,7 @@
 //	pdp revoke     withdraw a person, a token, a tool … at once, or give it back
 //	pdp review     see what people are asked to agree to, and answer
 //	pdp push       make a bundle the current one of an etcd cluster
+//	pdp keys       make the keys of replicas that share an etcd cluster
 //	pdp audit      verify, search, prove and export the log of decisions
 //	pdp testcerts  make certificates to try mTLS with
 //
@@ -75,6 +76,7 @@ type commands struct {
 	Revoke    revokeCmd    `cmd:"" help:"Withdraw a person, an agent, a token, a tool … at a running server, at once, or give it back."`
 	Review    reviewCmd    `cmd:"" help:"See what people are asked to agree to, and approve or reject it."`
 	Push      pushCmd      `cmd:"" help:"Make a bundle the current one for every server that follows an etcd cluster."`
+	Keys      keysCmd      `cmd:"" help:"Make the keys of replicas that share an etcd cluster."`
 	Audit     auditCmd     `cmd:"" help:"Verify, search, prove and export the log of decisions."`
 	Testcerts testcertsCmd `cmd:"" help:"Make a CA, a server's certificate and callers' certificates, to try mTLS with: valid for a day, for tests only."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`

@@ -37,6 +37,8 @@ type serveCmd struct {
 	Reflection bool       `help:"Serve gRPC reflection, so that tools such as grpcurl can list the API." env:"WRIT_REFLECTION"`
 	etcdFlags  `embed:""`
 
+	ReplicaKeys string `help:"Directory with this replica's key and the root's statement of it, as pdp keys replica makes them. Required with --etcd." env:"WRIT_REPLICA_KEYS" placeholder:"DIR" group:"etcd"`
+
 	identityFlags `embed:""`
 
 	forwardFlags `embed:""`
@@ -107,7 +109,7 @@ func (s *serveCmd) Run(c *console) error {
 	service, err := start(c.ctx, serviceConfig{
 		sinks:  sinks,
 		source: source, data: data, grpcAddr: s.GRPCAddr, httpAddr: s.HTTPAddr, reflection: s.Reflection,
-		log: log, identity: identity,
+		log: log, identity: identity, replicaKeys: s.ReplicaKeys,
 	})
 	if unloaded, ok := errors.AsType[*bundle.LoadError](err); ok {
 		faults, ok := errors.AsType[writ.Faults](unloaded.Fault)
@@ -135,6 +137,7 @@ func (s *serveCmd) Run(c *console) error {
 type serviceConfig struct {
 	source             sourceConfig
 	data               string // directory of log, revocations and credentials
+	replicaKeys        string // directory of a replica's keys; required with source.etcd
 	grpcAddr, httpAddr string
 	identity           identityConfig
 	reflection         bool
@@ -155,6 +158,7 @@ type service struct {
 	audit       *audit.Log
 	worlds      *worlds
 	tokens      *token.Verifier
+	replica     *replica // nil: this server is alone
 	metrics     *telemetry.Metrics
 	tracing     *telemetry.Tracing
 	export      *otlplog.Exporter // nil: the environment names no collector of records
@@ -190,7 +194,12 @@ func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
 	}
 	holder := s.worlds.holder
 	s.tokens = token.New(token.Config{Log: cfg.log})
-	powers, err := openAuthority(ctx, s.worlds, s.audit, cfg.log)
+	var powers *authority
+	if cfg.source.etcd != nil {
+		s.replica, powers, err = openReplica(ctx, *cfg.source.etcd, cfg.replicaKeys, cfg.log)
+	} else {
+		powers, err = openAuthority(ctx, s.worlds, s.audit, cfg.log)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -294,6 +303,9 @@ func (s *service) run(ctx context.Context, ready func() error) error {
 		group.Go(func() error { return s.tls.Run(following) })
 	}
 	group.Go(func() error { return s.worlds.run(following) })
+	if s.replica != nil {
+		group.Go(func() error { return s.replica.run(following) })
+	}
 	if s.export != nil {
 		group.Go(func() error { return s.export.Run(exporting) })
 	}
@@ -400,6 +412,9 @@ func (s *service) close() error {
 	if s.metrics != nil {
 		errs = append(errs, s.metrics.Close(context.Background()))
 	}
+	if s.replica != nil {
+		errs = append(errs, s.replica.close())
+	}
 	if s.worlds != nil {
 		errs = append(errs, s.worlds.close())
 	}
@@ -431,6 +446,9 @@ func (s *service) troubles() []server.Trouble {
 	}
 	if s.tls != nil {
 		out = append(out, s.tls.Troubles()...)
+	}
+	if s.replica != nil {
+		out = append(out, s.replica.troubles()...)
 	}
 	if s.forwarded != nil {
 		for _, place := range s.forwarded.Status() {

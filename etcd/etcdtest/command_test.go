@@ -55,10 +55,18 @@ func TestCommand(t *testing.T) {
 	run(2, "push", hello, "--list")
 	run(2, "serve", "--bundle", hello)
 
+	run(2, "serve") // without keys that the other replicas know
+	keys := t.TempDir()
+	root := filepath.Join(keys, "root.key")
+	run(0, "keys", "root", root)
+	replicas := 0
 	serve := func() (addr, data string) {
 		t.Helper()
 		data = t.TempDir()
-		cmd := exec.Command(pdp, "serve", "--etcd", members, "--data", data, "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
+		replicas++
+		own := filepath.Join(keys, fmt.Sprint(replicas))
+		run(0, "keys", "replica", fmt.Sprintf("replica-%d", replicas), own, "--root", root)
+		cmd := exec.Command(pdp, "serve", "--etcd", members, "--replica-keys", own, "--data", data, "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		out, err := cmd.StdoutPipe()

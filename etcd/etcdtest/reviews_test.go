@@ -267,11 +267,11 @@ func TestReviewsLostAnswers(t *testing.T) {
 	all.Go(func() {
 		for i := 0; breaking.Err() == nil; i++ {
 			way := c.Members[i%3].Client
-			for _, on := range []bool{true, false} {
+			for on, d := range map[bool]time.Duration{true: 50 * time.Millisecond, false: 150 * time.Millisecond} {
 				way.Mute(on)
 				select {
 				case <-breaking.Done():
-				case <-time.After(100 * time.Millisecond):
+				case <-time.After(d):
 				}
 			}
 			way.Mute(false)
@@ -289,7 +289,7 @@ func TestReviewsLostAnswers(t *testing.T) {
 	said.Wait()
 	// Whoever rejects alone is told that it is so, also where that has to be
 	// found out.
-	for i := range 40 {
+	for i := range 20 {
 		one, err := s.Open(ctx, storetest.Review(fmt.Sprint("r", i), storetest.Start))
 		if err != nil {
 			t.Fatal(err)
