@@ -33,6 +33,12 @@ test-etcd: ## Run the tests with a real etcd cluster, under the race detector
 	@echo "== go test -race, with etcd"
 	@cd etcd/etcdtest && go test -race -timeout 10m ./...
 
+# The module has an MCP SDK and SQLite, which are no part of the program.
+.PHONY: test-story
+test-story: ## Run accounts payable from proposal to payment, and what goes wrong there, under the race detector
+	@echo "== go test -race, the story of accounts payable"
+	@cd examples/story && go test -race -timeout 10m ./...
+
 # How often the races of test-etcd-long are run.
 ETCD_ROUNDS ?= 300
 
@@ -46,6 +52,13 @@ LINEARIZABLE_OPERATIONS ?= 1000000
 .PHONY: test-linearizable
 test-linearizable: ## Redeem from both ledgers while members, replicas and clocks fail, many times, and check the histories
 	@cd etcd/etcdtest && WRIT_LINEARIZABLE_OPERATIONS=$(LINEARIZABLE_OPERATIONS) go test -count=1 -timeout 180m -v -run '^TestLinearizable' .
+
+# How often test-kill kills a server.
+KILL_ROUNDS ?= 500
+
+.PHONY: test-kill
+test-kill: ## Kill a server while grants are redeemed, and start it again, many times: nothing is redeemed twice or unrecorded
+	WRIT_KILL_ROUNDS=$(KILL_ROUNDS) go test -count=1 -timeout 60m -v -run '^TestRedemptionsKilled$$' ./cmd/pdp
 
 .PHONY: bench-etcd
 bench-etcd: ## Measure how soon all replicas of an etcd cluster know of a revocation and of a push, and redemptions a second
@@ -107,7 +120,7 @@ e2e: ## Run what needs more than Go: the Python lab, tokens of other libraries, 
 
 # What CI runs, in the order of how soon it fails.
 .PHONY: check
-check: check-format check-proto check-generated check-breaking check-tidy check-vet check-static check-vuln check-race test-etcd ## Run every check
+check: check-format check-proto check-generated check-breaking check-tidy check-vet check-static check-vuln check-race test-etcd test-story ## Run every check
 	@echo "== all checks passed"
 
 .PHONY: check-format
@@ -160,7 +173,7 @@ check-breaking:
 check-tidy:
 	@echo "== go mod tidy"
 	@go mod tidy -diff
-	@for module in tools/*/ etcd/etcdtest/; do go -C "$$module" mod tidy -diff; done
+	@for module in tools/*/ etcd/etcdtest/ examples/story/; do go -C "$$module" mod tidy -diff; done
 
 .PHONY: check-vet
 check-vet:
@@ -168,6 +181,7 @@ check-vet:
 	@go vet ./...
 	@go vet -tags e2e ./...
 	@go -C etcd/etcdtest vet ./...
+	@go -C examples/story vet ./...
 
 .PHONY: check-static
 check-static:

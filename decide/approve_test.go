@@ -199,31 +199,32 @@ func TestApprovalOfSomeTargets(t *testing.T) {
 	}, "approval")
 	s := scenarioOf(t, b, "a method of its own")
 	caller := b.Snapshot.Callers[s.Caller]
-	p := writ.Proposal{
-		RequestID: "r", Principal: s.Proposal.Principal, Server: writ.ServerRef{ID: "files", PackageHash: b.Snapshot.Servers["files"].PackageHash},
-		Tool: "move", DefinitionDigest: b.Snapshot.Contract("files", "move").Tool.Digest,
-		ArgumentsJSON: []byte(`{"source":"/srv/work/a","destination":"/srv/work/b"}`),
-	}
-	d := decide.Decide(b.Snapshot, caller, &p, s.Now, nil)
-	gus, sam := approvalOf(d, &p, "gus", s.Now), approvalOf(d, &p, "sam", s.Now)
-	if got := decide.CheckApproval(b.Snapshot, caller, &p, &gus, s.Now); !got.Counts || len(got.Policies) != 0 {
-		t.Errorf("at one target: %+v", got)
-	}
-	if got := decide.CheckApproval(b.Snapshot, caller, &p, &sam, s.Now); !got.Counts || !slices.Equal(got.Policies, []string{"moving"}) {
-		t.Errorf("at both: %+v", got)
-	}
-	for _, tc := range []struct {
-		approvals []writ.Approval
-		agreed    int
-		want      writ.Outcome
-	}{{[]writ.Approval{gus}, 0, writ.ReviewRequired}, {[]writ.Approval{gus, sam}, 1, writ.Allow}} {
-		p.Approvals = tc.approvals
-		policies, _, _ := decide.Agreed(b.Snapshot, caller, &p, s.Now)
-		if len(policies) != 1 || policies[0].Agreed != tc.agreed {
-			t.Errorf("%d approvals: %+v", len(tc.approvals), policies)
+	for _, arguments := range []string{`{"source":"/srv/work/a","destination":"/srv/work/b"}`, `{"source":"/srv/work/b","destination":"/srv/work/a"}`} {
+		p := writ.Proposal{
+			RequestID: "r", Principal: s.Proposal.Principal, Server: writ.ServerRef{ID: "files", PackageHash: b.Snapshot.Servers["files"].PackageHash},
+			Tool: "move", DefinitionDigest: b.Snapshot.Contract("files", "move").Tool.Digest, ArgumentsJSON: []byte(arguments),
 		}
-		if d := decide.Decide(b.Snapshot, caller, &p, s.Now, nil); d.Outcome != tc.want {
-			t.Errorf("%d approvals: %s", len(tc.approvals), d.Code)
+		d := decide.Decide(b.Snapshot, caller, &p, s.Now, nil)
+		gus, sam := approvalOf(d, &p, "gus", s.Now), approvalOf(d, &p, "sam", s.Now)
+		if got := decide.CheckApproval(b.Snapshot, caller, &p, &gus, s.Now); !got.Counts || len(got.Policies) != 0 {
+			t.Errorf("at one target: %+v", got)
+		}
+		if got := decide.CheckApproval(b.Snapshot, caller, &p, &sam, s.Now); !got.Counts || !slices.Equal(got.Policies, []string{"moving"}) {
+			t.Errorf("at both: %+v", got)
+		}
+		for _, tc := range []struct {
+			approvals []writ.Approval
+			agreed    int
+			want      writ.Outcome
+		}{{[]writ.Approval{gus}, 0, writ.ReviewRequired}, {[]writ.Approval{gus, sam}, 1, writ.Allow}} {
+			p.Approvals = tc.approvals
+			policies, _, _ := decide.Agreed(b.Snapshot, caller, &p, s.Now)
+			if len(policies) != 1 || policies[0].Agreed != tc.agreed {
+				t.Errorf("%d approvals: %+v", len(tc.approvals), policies)
+			}
+			if d := decide.Decide(b.Snapshot, caller, &p, s.Now, nil); d.Outcome != tc.want {
+				t.Errorf("%d approvals: %s", len(tc.approvals), d.Code)
+			}
 		}
 	}
 }

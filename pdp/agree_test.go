@@ -270,6 +270,18 @@ func TestReject(t *testing.T) {
 		if a := d.decide(p); a.Allowed() || !strings.Contains(a.Decision().Explanation, "rejected") {
 			t.Errorf("%+v", a.Decision())
 		}
+		// What somebody has agreed to before is taken back, also where the host
+		// brings it itself.
+		q := d.proposal(above)
+		_, ticket = d.asked(q)
+		q.SignedApprovals = []string{d.approve(d.statement(q, ticket, "ann")).Approval()}
+		d.granted(q)
+		if r, err := d.pdp.Reject(t.Context(), d.desk(), d.statement(q, ticket, "max")); err != nil || r.Decision().Code != writ.CodeAllow {
+			t.Fatalf("%+v, %v", r.Decision(), err)
+		}
+		if a := d.decide(q); a.Allowed() || a.Grant().Token != "" || a.Decision().Outcome != writ.ReviewRequired {
+			t.Errorf("approved, then rejected: %+v", a.Decision())
+		}
 		if _, err := d.pdp.Reject(t.Context(), d.desk(), &pdp.Statement{Review: "AAAAAAAAAAAAAAAAAAAAAAAAAA"}); !errors.Is(err, approval.ErrNotFound) {
 			t.Errorf("an unknown review: %v", err)
 		}

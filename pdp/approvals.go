@@ -75,26 +75,32 @@ func (p *PDP) rejudged(s *setting, proposal *writ.Proposal) *writ.Proposal {
 // have agreed to here. It returns the proposal as it was decided.
 func (p *PDP) answer(ctx context.Context, s *setting, as *writ.Caller, proposal *writ.Proposal, o decide.Observer) (*writ.Proposal, writ.Decision) {
 	d := s.decide(as, proposal, o)
-	if d.Outcome != writ.ReviewRequired {
-		return proposal, d
+	if d.Outcome == writ.ReviewRequired {
+		if with := p.agreed(ctx, s, proposal, &d); with != nil {
+			proposal, d = with, s.decide(as, with, o)
+		}
 	}
-	with := p.agreed(ctx, s, proposal, &d)
-	if with == nil {
-		return proposal, d
-	}
-	return with, s.decide(as, with, o)
+	return proposal, d
 }
 
-// agreed returns the proposal with the approvals that are kept here for it; nil:
-// there are none but those that it has.
+// agreed returns the proposal with the approvals that are kept here for it,
+// those of the review that is asked for first; nil: there are none but those
+// that it has.
 func (p *PDP) agreed(ctx context.Context, s *setting, proposal *writ.Proposal, d *writ.Decision) *writ.Proposal {
 	reviews, err := p.reviews.ByProposal(ctx, d.ProposalDigest)
 	if err != nil {
 		return nil // nobody is known to have agreed
 	}
-	if len(proposal.Approvals) >= decide.MaxApprovals {
-		return nil // there is no room for more
-	}
+	current := approval.ID(d.ReviewDigest)
+	slices.SortStableFunc(reviews, func(a, b approval.Review) int {
+		switch current {
+		case a.ID:
+			return -1
+		case b.ID:
+			return 1
+		}
+		return 0
+	})
 	var with *writ.Proposal
 	for i := range reviews {
 		if reviews[i].Rejection != nil {
@@ -110,9 +116,10 @@ func (p *PDP) agreed(ctx context.Context, s *setting, proposal *writ.Proposal, d
 				copied.Approvals = slices.Clip(proposal.Approvals)
 				with = &copied
 			}
-			if with.Approvals = append(with.Approvals, a); len(with.Approvals) == decide.MaxApprovals {
+			if len(with.Approvals) >= decide.MaxApprovals {
 				return with
 			}
+			with.Approvals = append(with.Approvals, a)
 		}
 	}
 	return with

@@ -207,7 +207,7 @@ func (c *redeeming) checkRequest(context.Context) failure {
 	if r.Server == "" || r.Tool == "" || r.Principal.Subject == "" {
 		return failure{writ.CodeMalformedProposal, "The server, the tool or the principal is missing.", "server"}
 	}
-	if id, err := base64.RawURLEncoding.Strict().DecodeString(r.Attempt); err != nil || len(id) != attemptBytes {
+	if id, err := base64.RawURLEncoding.Strict().DecodeString(r.Attempt); err != nil || len(id) != attemptBytes || len(r.Attempt) != base64.RawURLEncoding.EncodedLen(attemptBytes) { // it passes over line ends
 		return failure{writ.CodeMalformedProposal, "redemption_id is not 16 random bytes in base64url without padding.", "redemption_id"}
 	}
 	var err error

@@ -116,6 +116,7 @@ func TestRedeemRefuses(t *testing.T) {
 		"a short attempt":        {func(_ *desk, r *pdp.Redemption) { r.Attempt = r.Attempt[:20] }, writ.CodeMalformedProposal},
 		"a padded attempt":       {func(_ *desk, r *pdp.Redemption) { r.Attempt += "==" }, writ.CodeMalformedProposal},
 		"an attempt's stray bit": {func(_ *desk, r *pdp.Redemption) { r.Attempt = r.Attempt[:21] + "B" }, writ.CodeMalformedProposal},
+		"an attempt's line end":  {func(_ *desk, r *pdp.Redemption) { r.Attempt += "\n" }, writ.CodeMalformedProposal},
 		"no JSON":                {func(_ *desk, r *pdp.Redemption) { r.ArgumentsJSON = []byte("{") }, writ.CodeMalformedProposal},
 		"arguments twice":        {func(_ *desk, r *pdp.Redemption) { r.ArgumentsJSON = []byte(`{"a":1,"a":1}`) }, writ.CodeMalformedProposal},
 		"no revision":            {func(_ *desk, r *pdp.Redemption) { r.AtLeastAsFresh = "now" }, writ.CodeMalformedProposal},

@@ -77,6 +77,8 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 				r.Read = us
 			case unlogged:
 				r.Unlogged = us
+			case signed:
+				r.Signed = us
 			case write:
 				r.Write = us
 			}
@@ -99,12 +101,12 @@ func measure(ctx context.Context, b bench) (_ *Result, err error) {
 // calls writes what ghz sends: the read, the read again for the server without
 // a log, the write, and both.
 func calls(dir string) error {
-	b, err := lab()
+	b, err := lab(read)
 	if err != nil {
 		return err
 	}
 	var both []json.RawMessage
-	for _, k := range []kind{read, unlogged, write} {
+	for _, k := range []kind{read, unlogged, signed, write} {
 		p, err := scenario(b, k)
 		if err != nil {
 			return err
@@ -117,7 +119,7 @@ func calls(dir string) error {
 		if err != nil {
 			return err
 		}
-		if k != unlogged {
+		if k == read || k == write {
 			both = append(both, data)
 		}
 		if err := os.WriteFile(callFile(dir, k), data, 0o600); err != nil {

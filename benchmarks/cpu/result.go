@@ -27,6 +27,9 @@ type Result struct {
 	// Log is what a read costs over a read that is not recorded; zero: that was
 	// not measured.
 	Log Ratio `json:"read_over_read_without_log,omitzero"`
+	// Token is what a read with a raw access token costs over one with claims;
+	// zero: that was not measured.
+	Token Ratio `json:"read_raw_token_over_read,omitzero"`
 }
 
 // Round is the CPU time a request of each server, in microseconds.
@@ -35,6 +38,7 @@ type Round struct {
 	Read     float64 `json:"read_us"`
 	Write    float64 `json:"write_us"`
 	Unlogged float64 `json:"read_without_log_us,omitzero"` // zero: not measured
+	Signed   float64 `json:"read_raw_token_us,omitzero"`   // zero: not measured
 }
 
 // Ratio is a server's CPU time over another's of the same round: the median
@@ -51,12 +55,15 @@ func newResult(load Load, rounds []Round) *Result {
 		Average: loadAverage(), Load: load, Rounds: rounds,
 	}
 	for i := range rounds {
-		rounds[i] = Round{rounded(rounds[i].Empty), rounded(rounds[i].Read), rounded(rounds[i].Write), rounded(rounds[i].Unlogged)}
+		rounds[i] = Round{rounded(rounds[i].Empty), rounded(rounds[i].Read), rounded(rounds[i].Write), rounded(rounds[i].Unlogged), rounded(rounds[i].Signed)}
 	}
 	r.Read = ratio(rounds, func(r Round) float64 { return r.Read / r.Empty })
 	r.Write = ratio(rounds, func(r Round) float64 { return r.Write / r.Empty })
 	if !slices.ContainsFunc(rounds, func(r Round) bool { return r.Unlogged == 0 }) {
 		r.Log = ratio(rounds, func(r Round) float64 { return r.Read / r.Unlogged })
+	}
+	if !slices.ContainsFunc(rounds, func(r Round) bool { return r.Signed == 0 }) {
+		r.Token = ratio(rounds, func(r Round) float64 { return r.Signed / r.Read })
 	}
 	return r
 }
@@ -144,5 +151,9 @@ func (r *Result) print(w io.Writer) error {
 	}
 	row("median", "", times(r.Log.Median), "", "", "", times(r.Read.Median), times(r.Write.Median))
 	row("least to most", "", spread(r.Log), "", "", "", spread(r.Read), spread(r.Write))
-	return t.Flush()
+	if err := t.Flush(); err != nil || r.Token == (Ratio{}) {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "a read with a raw access token over one with claims: %s (%s)\n", times(r.Token.Median), spread(r.Token))
+	return err
 }

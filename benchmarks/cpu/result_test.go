@@ -8,11 +8,11 @@ import (
 )
 
 func TestRatios(t *testing.T) {
-	r := newResult(Load{}, []Round{{10, 15, 30, 10}, {10, 17, 20, 17}, {20, 90, 42, 75}})
-	if r.Read != (Ratio{1.7, 1.5, 4.5}) || r.Write != (Ratio{2.1, 2, 3}) || r.Log != (Ratio{1.2, 1, 1.5}) {
-		t.Errorf("read %v, write %v, log %v", r.Read, r.Write, r.Log)
+	r := newResult(Load{}, []Round{{10, 15, 30, 10, 18}, {10, 17, 20, 17, 17}, {20, 90, 42, 75, 99}})
+	if r.Read != (Ratio{1.7, 1.5, 4.5}) || r.Write != (Ratio{2.1, 2, 3}) || r.Log != (Ratio{1.2, 1, 1.5}) || r.Token != (Ratio{1.1, 1, 1.2}) {
+		t.Errorf("read %v, write %v, log %v, token %v", r.Read, r.Write, r.Log, r.Token)
 	}
-	if r := newResult(Load{}, []Round{{10, 15, 30, 0}, {10, 17, 20, 0}}); r.Read.Median != 1.6 || r.Write.Median != 2.5 || r.Log != (Ratio{}) {
+	if r := newResult(Load{}, []Round{{10, 15, 30, 0, 0}, {10, 17, 20, 0, 0}}); r.Read.Median != 1.6 || r.Write.Median != 2.5 || r.Log != (Ratio{}) || r.Token != (Ratio{}) {
 		t.Errorf("of two rounds, without a server that has no log: read %v, write %v, log %v", r.Read, r.Write, r.Log)
 	}
 }

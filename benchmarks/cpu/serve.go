@@ -28,6 +28,7 @@ import (
 	"github.com/writ-pdp/writ/server"
 	"github.com/writ-pdp/writ/snapshot"
 	"github.com/writ-pdp/writ/telemetry"
+	"github.com/writ-pdp/writ/token"
 )
 
 // kind is a kind of server, and of load.
@@ -37,11 +38,12 @@ const (
 	empty    kind = "empty"            // the empty handler, which gets both calls in turn
 	read     kind = "read"             // Writ, asked for a read
 	unlogged kind = "read-without-log" // the same, but that what it answers is recorded nowhere
+	signed   kind = "read-raw-token"   // Writ, asked for a read with the access token itself, which it verifies
 	write    kind = "write"            // Writ, asked for a write, whose ALLOW is durable
 )
 
 // scenarios are the calls of the lab's bundle that are made.
-var scenarios = map[kind]string{read: "safe read", unlogged: "safe read", write: "small allowlisted payment"}
+var scenarios = map[kind]string{read: "safe read", unlogged: "safe read", signed: "safe read", write: "small allowlisted payment"}
 
 // Environment of a server's process.
 const (
@@ -83,7 +85,7 @@ func serve(k kind, in io.Reader, out io.Writer) (err error) {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	b, err := lab()
+	b, err := lab(k)
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func serve(k kind, in io.Reader, out io.Writer) (err error) {
 		r, stop, err = startEmpty(b)
 	case unlogged:
 		r, stop, err = startWrit(b, &dropped)
-	case read, write:
+	case read, write, signed:
 		r, stop, err = startWrit(b, nil)
 	default:
 		err = fmt.Errorf("there is no kind of server %q", k)
@@ -120,14 +122,22 @@ func serve(k kind, in io.Reader, out io.Writer) (err error) {
 	return nil
 }
 
-func lab() (*bundle.Bundle, error) {
+// lab is the lab's bundle; of a server that verifies tokens, with the keys of
+// their issuer.
+func lab(k kind) (*bundle.Bundle, error) {
 	var files []bundle.File
+	if k == signed {
+		files = append(files, issuerKeys())
+	}
 	tree := examples.Lab()
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		data, err := fs.ReadFile(tree, name)
+		if k == signed && name == "issuers.yaml" {
+			data = append(data, "  jwks: "+issuerKeysFile+"\n"...)
+		}
 		files = append(files, bundle.File{Name: name, Data: data})
 		return err
 	})
@@ -146,6 +156,9 @@ func scenario(b *bundle.Bundle, k kind) (*writ.Proposal, error) {
 	for _, s := range b.Scenarios {
 		if s.Name == scenarios[k] {
 			s = s.At(time.Now().UTC())
+			if k == signed {
+				return &s.Proposal, withToken(&s.Proposal)
+			}
 			return &s.Proposal, nil
 		}
 	}
@@ -211,9 +224,12 @@ func startWrit(b *bundle.Bundle, dropped *dangerousLogThatDropsEverything) (_ re
 		closers = append(closers, opened.Close)
 		log = opened
 	}
+	logger := slog.New(telemetry.Handler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	holder := &snapshot.Holder{}
 	holder.Store(b.Snapshot)
-	decider, err := pdp.New(pdp.Config{Snapshots: holder, Log: log})
+	tokens := token.New(token.Config{Log: logger})
+	closers = append(closers, func() error { tokens.Close(); return nil })
+	decider, err := pdp.New(pdp.Config{Snapshots: holder, Log: log, Tokens: tokens})
 	if err != nil {
 		return ready{}, nil, err
 	}
@@ -221,7 +237,6 @@ func startWrit(b *bundle.Bundle, dropped *dangerousLogThatDropsEverything) (_ re
 	if err != nil {
 		return ready{}, nil, err
 	}
-	logger := slog.New(telemetry.Handler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	tracing, err := telemetry.Start(context.Background(), telemetry.Config{Service: "pdp", Traced: server.Offers, Log: logger})
 	if err != nil {
 		return ready{}, nil, err

@@ -41,7 +41,7 @@ const tellEvery = 5 * time.Second
 func seed(ctx context.Context, ledger *grant.Memory, records *audit.Log, log *slog.Logger) error {
 	_, n := records.Size()
 	now := time.Now()
-	first, err := since(filepath.Join(records.Dir(), segment.Dir), n, now.Add(-grant.DefaultRetention-margin))
+	first, err := since(filepath.Join(records.Dir(), segment.Dir), n, now.Add(-grant.DefaultRetention-margin), now)
 	if err != nil {
 		return err
 	}
@@ -129,52 +129,67 @@ func (s *spentBefore) at(t time.Time) time.Time {
 const margin = 24*time.Hour + grant.MaxSkew
 
 // since returns the index of a record before which, of n, all are older than t:
-// the first of a segment. The times of records are not in order where the clock
-// was set back, so every segment is looked at, from the oldest on, at both of
-// its ends; as when the log was opened.
-func since(dir string, n uint64, t time.Time) (uint64, error) {
+// the first of a segment. Every segment is looked at, at both of its ends, as
+// when the log was opened. Where they show that the clock was set back, before
+// now and by more than margin, no time in the log tells what is old: then it is
+// 0, for all of it.
+func since(dir string, n uint64, t, now time.Time) (uint64, error) {
 	list, err := segment.List(dir)
 	if err != nil {
 		return 0, err
 	}
+	first, found := uint64(0), false
+	var latest time.Time
 	for i, s := range list {
-		if i == len(list)-1 || s.First >= n {
-			return min(s.First, n), nil
+		if s.First >= n {
+			break
 		}
-		young, err := reaches(dir, s.First, list[i+1].First-1, t)
+		last := n - 1
+		if i < len(list)-1 {
+			last = min(last, list[i+1].First-1)
+		}
+		ends, err := endsOf(dir, s.First, last)
 		if err != nil {
 			return 0, err
 		}
-		if young {
+		for _, end := range ends {
+			if end.Before(latest.Add(-margin)) {
+				return 0, nil
+			}
+			if end.After(latest) && !end.After(now) {
+				latest = end
+			}
+			if !found && !end.Before(t) {
+				first, found = s.First, true
+			}
+		}
+		if !found && last == n-1 {
 			return s.First, nil
 		}
 	}
-	return 0, nil
+	return first, nil
 }
 
-// reaches reports whether the first or the last record of a segment is of the
-// time t or later.
-func reaches(dir string, first, last uint64, t time.Time) (young bool, err error) {
+// endsOf returns the times of the first and the last record of a segment.
+func endsOf(dir string, first, last uint64) (ends [2]time.Time, err error) {
 	f, err := segment.Open(dir, first)
 	if err != nil {
-		return false, err
+		return ends, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	for _, index := range [...]uint64{first, last} {
+	for i, index := range [...]uint64{first, last} {
 		if err := f.Seek(index); err != nil {
-			return false, fmt.Errorf("record %d of the log: %w", index, err)
+			return ends, fmt.Errorf("record %d of the log: %w", index, err)
 		}
 		leaf, err := f.Next()
 		if err != nil {
-			return false, fmt.Errorf("record %d of the log: %w", index, err)
+			return ends, fmt.Errorf("record %d of the log: %w", index, err)
 		}
 		var r spent
 		if err := json.Unmarshal(leaf, &r); err != nil {
-			return false, fmt.Errorf("record %d of the log: %w", index, err)
+			return ends, fmt.Errorf("record %d of the log: %w", index, err)
 		}
-		if !r.Time.Before(t) {
-			return true, nil
-		}
+		ends[i] = r.Time
 	}
-	return false, nil
+	return ends, nil
 }

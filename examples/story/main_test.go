@@ -28,9 +28,9 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	programs.pdp, programs.certs, programs.mcpCerts = filepath.Join(dir, "pdp"), filepath.Join(dir, "certs"), filepath.Join(dir, "mcp")
 	for _, command := range [][]string{
-		{"go", "build", "-o", programs.pdp, "github.com/writ-pdp/writ/cmd/pdp"},
+		{"go", "-C", filepath.Join("..", ".."), "build", "-o", programs.pdp, "./cmd/pdp"},
 		{programs.pdp, "testcerts", "--domain", "acme.example", programs.certs, "ap-host", "payments", "review-desk"},
-		{programs.pdp, "testcerts", "--host", "mcp.payments.acme.example", programs.mcpCerts},
+		{programs.pdp, "testcerts", "--host", "mcp.payments.acme.example", programs.mcpCerts, "nobody"},
 	} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%v: %v\n%s", command, err, out)

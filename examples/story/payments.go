@@ -89,6 +89,10 @@ func (s *payments) create(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	if err != nil {
 		return refused(err)
 	}
+	p, err := parsePayment(req.Params.Arguments)
+	if err != nil {
+		return refused(err)
+	}
 	grant, _ := req.Params.Meta[GrantMeta].(string)
 	redeemed, err := s.Enforcer.Redeem(ctx, req.Params.Name, req.Params.Arguments, principal, grant)
 	if err != nil {
@@ -97,12 +101,6 @@ func (s *payments) create(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	r := Redemption{ID: redeemed.GetDecisionId(), ProposalDigest: redeemed.GetDecision().GetProposalDigest(), Key: redeemed.GetIdempotencyKey()}
 	if err := s.Ledger.Note(ctx, r); err != nil {
 		return nil, err
-	}
-	// The decision point has compared the arguments with those that it decided,
-	// and these with the tool's schema.
-	p, err := parsePayment(req.Params.Arguments)
-	if err != nil {
-		return refused(err)
 	}
 	p.ID, p.Key = "pay-"+rand.Text(), r.Key
 	s.fail(DieBeforeWriting)
@@ -192,7 +190,9 @@ func (p Payment) View() map[string]any {
 	}
 }
 
-// parsePayment reads the arguments of create_payment.
+// parsePayment reads the arguments of create_payment. The decision point, when
+// the grant is redeemed, compares the text that is read here with what it
+// decided, which fits the tool's schema.
 func parsePayment(arguments json.RawMessage) (Payment, error) {
 	var a struct {
 		Invoice  string      `json:"invoice"`

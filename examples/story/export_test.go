@@ -1,0 +1,4 @@
+package story
+
+// ParsePayment is for tests.
+var ParsePayment = parsePayment
