@@ -14,6 +14,9 @@
 //	generations/NNN…            every generation that is kept
 //	gone/NNN…                   lines that left revocations.yaml with a generation
 //	files/HEX/NNNN              contents by their SHA-256, in pieces of 1 MiB
+//	ledger/…                    what has been redeemed: see [Ledger]
+//	reviews/…                   what people are asked: see [Reviews]
+//	keys/KID                    the replicas' public keys: see [Keys]
 //	pushing                     who pushes, under a lease
 //
 // # What a replica shows

@@ -207,7 +207,7 @@ func (c *redeeming) checkRequest(context.Context) failure {
 	if r.Server == "" || r.Tool == "" || r.Principal.Subject == "" {
 		return failure{writ.CodeMalformedProposal, "The server, the tool or the principal is missing.", "server"}
 	}
-	if id, err := base64.RawURLEncoding.Strict().DecodeString(r.Attempt); err != nil || len(id) != attemptBytes || len(r.Attempt) != base64.RawURLEncoding.EncodedLen(attemptBytes) { // it passes over line ends
+	if !isAttempt(r.Attempt) {
 		return failure{writ.CodeMalformedProposal, "redemption_id is not 16 random bytes in base64url without padding.", "redemption_id"}
 	}
 	var err error
@@ -220,7 +220,13 @@ func (c *redeeming) checkRequest(context.Context) failure {
 	return passed
 }
 
-const attemptBytes = 16
+// isAttempt reports whether id is 16 bytes in base64url, in its one form. The
+// length is that of the text, too, since the decoder passes over line ends.
+func isAttempt(id string) bool {
+	const size, characters = 16, 22
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
+	return err == nil && len(raw) == size && len(id) == characters
+}
 
 func object(text []byte) (map[string]any, error) {
 	if len(text) == 0 {

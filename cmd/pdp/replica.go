@@ -77,7 +77,7 @@ func readCredential(dir string, now time.Time) (*credential, error) {
 }
 
 // openReplica opens what replicas share.
-func openReplica(ctx context.Context, cfg etcd.Config, dir string, log *slog.Logger) (_ *replica, _ *authority, err error) {
+func openReplica(ctx context.Context, cfg etcd.Config, dir string, remember ledgerFlags, log *slog.Logger) (_ *replica, _ *authority, err error) {
 	now := time.Now()
 	c, err := readCredential(dir, now)
 	if err != nil {
@@ -94,7 +94,7 @@ func openReplica(ctx context.Context, cfg etcd.Config, dir string, log *slog.Log
 	}()
 	ctx, cancel := context.WithTimeout(ctx, reachEtcd)
 	defer cancel()
-	if r.ledger, err = etcd.OpenLedger(ctx, r.client, etcd.LedgerConfig{}); err != nil {
+	if r.ledger, err = etcd.OpenLedger(ctx, r.client, etcd.LedgerConfig{Retention: remember.Remember}); err != nil {
 		return nil, nil, err
 	}
 	reviews, err := etcd.OpenReviews(r.client, etcd.ReviewsConfig{})

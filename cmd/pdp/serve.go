@@ -37,6 +37,8 @@ type serveCmd struct {
 	Reflection bool       `help:"Serve gRPC reflection, so that tools such as grpcurl can list the API." env:"WRIT_REFLECTION"`
 	etcdFlags  `embed:""`
 
+	ledgerFlags `embed:""`
+
 	ReplicaKeys string `help:"Directory with this replica's key and the root's statement of it, as pdp keys replica makes them. Required with --etcd." env:"WRIT_REPLICA_KEYS" placeholder:"DIR" group:"etcd"`
 
 	identityFlags `embed:""`
@@ -99,6 +101,9 @@ func (s *serveCmd) Run(c *console) error {
 			return err
 		}
 	}
+	if err := s.ledgerFlags.check(); err != nil {
+		return err
+	}
 	if s.MaxAge <= 0 || s.MaxStaleness < 0 {
 		return usage("--max-age is more than 0, and --max-staleness not less")
 	}
@@ -109,7 +114,7 @@ func (s *serveCmd) Run(c *console) error {
 	service, err := start(c.ctx, serviceConfig{
 		sinks:  sinks,
 		source: source, data: data, grpcAddr: s.GRPCAddr, httpAddr: s.HTTPAddr, reflection: s.Reflection,
-		log: log, identity: identity, replicaKeys: s.ReplicaKeys,
+		log: log, identity: identity, replicaKeys: s.ReplicaKeys, remember: s.ledgerFlags,
 	})
 	if unloaded, ok := errors.AsType[*bundle.LoadError](err); ok {
 		faults, ok := errors.AsType[writ.Faults](unloaded.Fault)
@@ -137,6 +142,7 @@ func (s *serveCmd) Run(c *console) error {
 type serviceConfig struct {
 	source             sourceConfig
 	data               string // directory of log, revocations and credentials
+	remember           ledgerFlags
 	replicaKeys        string // directory of a replica's keys; required with source.etcd
 	grpcAddr, httpAddr string
 	identity           identityConfig
@@ -158,6 +164,7 @@ type service struct {
 	audit       *audit.Log
 	worlds      *worlds
 	tokens      *token.Verifier
+	authority   *authority
 	replica     *replica // nil: this server is alone
 	metrics     *telemetry.Metrics
 	tracing     *telemetry.Tracing
@@ -196,13 +203,14 @@ func start(ctx context.Context, cfg serviceConfig) (_ *service, err error) {
 	s.tokens = token.New(token.Config{Log: cfg.log})
 	var powers *authority
 	if cfg.source.etcd != nil {
-		s.replica, powers, err = openReplica(ctx, *cfg.source.etcd, cfg.replicaKeys, cfg.log)
+		s.replica, powers, err = openReplica(ctx, *cfg.source.etcd, cfg.replicaKeys, cfg.remember, cfg.log)
 	} else {
-		powers, err = openAuthority(ctx, s.worlds, s.audit, cfg.log)
+		powers, err = openAuthority(ctx, s.worlds, s.audit, cfg.remember, cfg.log)
 	}
 	if err != nil {
 		return nil, err
 	}
+	s.authority = powers
 	decider, err := pdp.New(powers.config(pdp.Config{
 		Snapshots: holder, Log: s.audit, Revocations: s.worlds.revocations(), MaxStaleness: cfg.source.maxStaleness, Tokens: s.tokens,
 	}))
@@ -450,6 +458,7 @@ func (s *service) troubles() []server.Trouble {
 	if s.replica != nil {
 		out = append(out, s.replica.troubles()...)
 	}
+	out = append(out, s.authority.troubles()...)
 	if s.forwarded != nil {
 		for _, place := range s.forwarded.Status() {
 			message := "checkpoints can't be sent to a second place: the server's log says why"

@@ -38,10 +38,10 @@ const tellEvery = 5 * time.Second
 
 // seed tells a ledger which proposals were redeemed before this start: as the
 // log has it, since each redemption was on the disk before it was answered.
-func seed(ctx context.Context, ledger *grant.Memory, records *audit.Log, log *slog.Logger) error {
+func seed(ctx context.Context, ledger *grant.Memory, retention time.Duration, records *audit.Log, log *slog.Logger) error {
 	_, n := records.Size()
 	now := time.Now()
-	first, err := since(filepath.Join(records.Dir(), segment.Dir), n, now.Add(-grant.DefaultRetention-margin), now)
+	first, err := since(filepath.Join(records.Dir(), segment.Dir), n, now.Add(-retention-margin), now)
 	if err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ func reopened(t *testing.T, l *audit.Log, dir string) seeded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := seed(t.Context(), ledger, l, newLogger(io.Discard)); err != nil {
+	if err := seed(t.Context(), ledger, grant.DefaultRetention, l, newLogger(io.Discard)); err != nil {
 		t.Fatal(err)
 	}
 	return seeded{ledger, l.HMAC}

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -95,9 +97,13 @@ func TestParsePayment(t *testing.T) {
 // TestLedger: a key is one payment.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	l, err := story.OpenLedger(t.Context(), t.TempDir()+"/a b?#%.db")
+	path := filepath.Join(t.TempDir(), "a b?#%.db")
+	l, err := story.OpenLedger(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
 	}
 	defer l.Close()
 	p := story.Payment{ID: "1", Key: "k", Invoice: "I", Supplier: "S", Account: "A", Pence: 5, Currency: "GBP", Reason: "r"}

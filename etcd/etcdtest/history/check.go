@@ -73,14 +73,14 @@ func parts(all []Operation) [][]Operation {
 		return top
 	}
 	for _, o := range all {
-		if o.Kind != Revoke {
+		if o.Kind != Revoke && o.Kind != Lift {
 			parent[root("grant "+o.Grant)] = root("proposal " + o.Proposal)
 		}
 	}
 	at := map[string]int{}
 	var out [][]Operation
 	for _, o := range all {
-		if o.Kind == Revoke {
+		if o.Kind == Revoke || o.Kind == Lift {
 			continue
 		}
 		top := root("grant " + o.Grant)
@@ -94,19 +94,23 @@ func parts(all []Operation) [][]Operation {
 	return out
 }
 
-// revocations are all, by when they were told and when they were called.
+// revocations are all, with their lifts, by when they were told and when they
+// were called.
 type revocations struct {
 	done   []Operation     // by Back
 	before []uint64        // by place in done: the greatest Counts up to there
-	lost   []time.Duration // when those were called of which nothing was told
+	lost   []time.Duration // when revocations were called of which nothing was told
+	lifts  []Operation     // those of which nothing was told
 }
 
 func newRevocations(all []Operation) *revocations {
 	r := &revocations{}
 	for _, o := range all {
 		switch {
-		case o.Kind == Revoke && o.Result == Done:
+		case (o.Kind == Revoke || o.Kind == Lift) && o.Result == Done:
 			r.done = append(r.done, o)
+		case o.Kind == Lift && o.Result == Lost:
+			r.lifts = append(r.lifts, o)
 		case o.Kind == Revoke && o.Result == Lost:
 			r.lost = append(r.lost, o.Call)
 		}
@@ -129,6 +133,9 @@ func (r *revocations) around(part []step) []porcupine.Operation {
 	for _, o := range part {
 		begin, end = min(begin, o.Call), max(end, o.Call, o.Back) // Back of what was lost is not kept
 		subjects[o.Subject] = true
+		for _, subject := range strings.Fields(o.Subject) {
+			subjects[subject] = true
+		}
 	}
 	first, _ := slices.BinarySearchFunc(r.done, begin, func(o Operation, t time.Duration) int { return int(o.Back - t) })
 	base := &state{}
@@ -136,7 +143,11 @@ func (r *revocations) around(part []step) []porcupine.Operation {
 		base.head = r.before[first-1]
 	}
 	for _, o := range r.done[:first] {
-		if o.Subject != "" && subjects[o.Subject] {
+		switch {
+		case o.Subject == "" || !subjects[o.Subject]:
+		case o.Kind == Lift:
+			base.revoked = without(base.revoked, o.Subject)
+		default:
 			base.revoked = with(base.revoked, o.Subject, strings.Compare)
 		}
 	}
@@ -154,6 +165,11 @@ func (r *revocations) around(part []step) []porcupine.Operation {
 	for _, o := range r.done[first:] {
 		if o.Call < end && (o.Counts > 0 || subjects[o.Subject]) {
 			add(step{Operation: o}, o.Back)
+		}
+	}
+	for _, o := range r.lifts {
+		if o.Call < end && subjects[o.Subject] {
+			add(step{Operation: o}, math.MaxInt64)
 		}
 	}
 	for _, o := range part {

@@ -20,6 +20,7 @@ const (
 	Redeem      // a grant and its proposal, by an attempt
 	Repeat      // as Redeem, by an attempt that was made before
 	Revoke      // everything of a subject
+	Lift        // the revocations of a subject
 )
 
 // Result is what the caller was told.
@@ -29,7 +30,7 @@ type Result uint8
 const (
 	// Lost: nothing was told. What was asked for may happen at any time, or not.
 	Lost Result = iota
-	// Done: minted, or the revocation is acknowledged.
+	// Done: minted, or the revocation, or its lift, is acknowledged.
 	Done
 	// Claimed: it is the attempt's now, and was nobody's.
 	Claimed
@@ -49,7 +50,7 @@ const (
 )
 
 var (
-	kinds   = [...]string{"?", "mint", "redeem", "repeat", "revoke"}
+	kinds   = [...]string{"?", "mint", "redeem", "repeat", "revoke", "lift"}
 	results = [...]string{"lost", "done", "claimed", "again", "redeemed", "taken", "overtaken", "revoked", "refused"}
 )
 
@@ -60,8 +61,10 @@ type Operation struct {
 
 	Grant, Proposal string // of a Mint, Redeem and Repeat
 	Attempt         string // of a Redeem and Repeat
-	// Subject is whom a revocation is about, and on whom a redemption depends.
-	// Empty: nobody in particular; such a revocation only counts.
+	// Subject is whom a revocation or a lift is about. A redemption may depend on
+	// several, with spaces between. Empty: nobody in particular; such a revocation
+	// only counts. Of one subject, a revocation or lift begins only when what came
+	// before it was answered.
 	Subject string
 	// Counts is how many revocations a redemption was held against, and which
 	// one, from 1, a revocation that was Done became. 0 of a Done revocation: it is
@@ -90,13 +93,22 @@ func NewRecorder() *Recorder { return &Recorder{began: time.Now()} }
 // Begin notes that a call begins, and returns what notes its answer. A call that
 // is never answered is not recorded: have it answered with Lost.
 func (r *Recorder) Begin(o Operation) func(result Result, counts uint64) {
-	o.Call = time.Since(r.began)
+	o.Call = r.Now()
 	return func(result Result, counts uint64) {
-		o.Result, o.Counts, o.Back = result, counts, time.Since(r.began)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.all = append(r.all, o)
+		o.Result, o.Counts, o.Back = result, counts, r.Now()
+		r.Add(o)
 	}
+}
+
+// Now is the time since the recorder was made.
+func (r *Recorder) Now() time.Duration { return time.Since(r.began) }
+
+// Add records an operation of which not everything was known when it began; its
+// Call and Back are times of Now.
+func (r *Recorder) Add(o Operation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, o)
 }
 
 // Operations returns what was recorded so far.

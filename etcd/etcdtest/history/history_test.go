@@ -25,6 +25,10 @@ func revoke(counts uint64, r history.Result) history.Operation {
 	return history.Operation{Kind: history.Revoke, Counts: counts, Result: r}
 }
 
+func lift(r history.Result) history.Operation {
+	return history.Operation{Kind: history.Lift, Result: r}
+}
+
 func of(subject string, o history.Operation) history.Operation {
 	o.Subject = subject
 	return o
@@ -78,6 +82,18 @@ func TestCheck(t *testing.T) {
 		{"another revoked", true, []history.Operation{of("s", minted), at(2, 3, of("r", revoke(0, history.Done))), at(4, 5, of("s", redeem("g", "p", "a", 0, history.Redeemed)))}},
 		{"denied as revoked", true, []history.Operation{of("s", minted), at(2, 3, of("s", revoke(0, history.Done))), at(4, 5, of("s", redeem("g", "p", "a", 0, history.Revoked)))}},
 		{"denied as revoked, but was not", false, []history.Operation{of("s", minted), at(4, 5, of("s", redeem("g", "p", "a", 0, history.Revoked)))}},
+
+		{"one of two subjects revoked", false, []history.Operation{of("s t", minted), at(2, 3, of("t", revoke(0, history.Done))), at(4, 5, of("s t", redeem("g", "p", "a", 0, history.Redeemed)))}},
+		{"one of two subjects revoked long ago", false, []history.Operation{at(0, 1, of("t", revoke(0, history.Done))), at(2, 3, of("s t", mint("g", "p"))), at(4, 5, of("s t", redeem("g", "p", "a", 0, history.Redeemed)))}},
+		{"neither of two subjects revoked", true, []history.Operation{of("s t", minted), at(2, 3, of("r", revoke(0, history.Done))), at(4, 5, of("s t", redeem("g", "p", "a", 0, history.Redeemed)))}},
+		{"revoked and given back", true, []history.Operation{of("s", minted), at(2, 3, of("s", revoke(0, history.Done))), at(4, 5, of("s", lift(history.Done))), at(6, 7, of("s", redeem("g", "p", "a", 0, history.Redeemed)))}},
+		{"revoked and given back long ago", true, []history.Operation{at(0, 1, of("s", revoke(0, history.Done))), at(2, 3, of("s", lift(history.Done))), at(4, 5, of("s", mint("g", "p"))), at(6, 7, of("s", redeem("g", "p", "a", 0, history.Redeemed)))}},
+		{"given back meanwhile", true, []history.Operation{of("s", minted), at(2, 3, of("s", revoke(0, history.Done))), at(4, 9, of("s", lift(history.Done))), at(6, 7, of("s", redeem("g", "p", "a", 0, history.Redeemed)))}},
+		{"given back later", false, []history.Operation{of("s", minted), at(2, 3, of("s", revoke(0, history.Done))), at(6, 7, of("s", redeem("g", "p", "a", 0, history.Redeemed))), at(8, 9, of("s", lift(history.Done)))}},
+		{"another given back", false, []history.Operation{of("s", minted), at(2, 3, of("s", revoke(0, history.Done))), at(4, 5, of("r", lift(history.Done))), at(6, 7, of("s", redeem("g", "p", "a", 0, history.Redeemed)))}},
+		{"given back and revoked again", false, []history.Operation{of("s", minted), at(2, 3, of("s", revoke(0, history.Done))), at(4, 5, of("s", lift(history.Done))), at(6, 7, of("s", revoke(0, history.Done))), at(8, 9, of("s", redeem("g", "p", "a", 0, history.Redeemed)))}},
+		{"perhaps given back", true, []history.Operation{of("s", minted), at(2, 3, of("s", revoke(0, history.Done))), at(4, 5, of("s", lift(history.Lost))), at(6, 7, of("s", redeem("g", "p", "a", 0, history.Redeemed)))}},
+		{"perhaps given back once", false, []history.Operation{of("s", minted), at(2, 3, of("s", revoke(0, history.Done))), at(4, 5, of("s", lift(history.Lost))), at(6, 7, of("s", redeem("g", "p", "a", 0, history.Redeemed))), at(8, 9, of("s", revoke(0, history.Done))), at(10, 11, of("s", redeem("g", "p", "a", 0, history.Redeemed)))}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if err := history.Check(test.all, 0); (err == nil) != test.ok {

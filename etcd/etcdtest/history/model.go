@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -57,10 +58,22 @@ type step struct {
 
 func (o *Operation) claim() claim { return claim{pair{o.Grant, o.Proposal}, o.Attempt} }
 
+// without returns all but one.
+func without(all []string, one string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == one })
+}
+
+// isRevoked reports whether somebody is revoked on whom an operation depends.
+func (s *state) isRevoked(o *Operation) bool {
+	return slices.ContainsFunc(s.revoked, func(revoked string) bool {
+		return revoked == o.Subject || slices.Contains(strings.Fields(o.Subject), revoked)
+	})
+}
+
 // passes reports whether no revocation stands against an operation, as far as
 // is known.
 func (s *state) passes(o *Operation) bool {
-	return s.head <= o.Counts && !slices.Contains(s.revoked, o.Subject)
+	return s.head <= o.Counts && !s.isRevoked(o)
 }
 
 // free reports whether an operation may claim.
@@ -101,6 +114,9 @@ func (s *state) next(o *step) []*state {
 			out.hazy = true // from some time on; at the latest, when it can't matter any more
 		}
 		return []*state{&out}
+	case o.Kind == Lift: // one that was lost, too: it may come at the very end, when it can't matter any more
+		out.revoked = without(s.revoked, o.Subject)
+		return []*state{&out}
 	case o.maybe:
 		if s.free(&o.Operation) {
 			return append(same, claimed()...)
@@ -123,7 +139,7 @@ func (s *state) next(o *step) []*state {
 	case Overtaken:
 		ok = s.head > o.Counts || s.hazy
 	case Revoked:
-		ok = s.hazy || slices.Contains(s.revoked, o.Subject)
+		ok = s.hazy || s.isRevoked(&o.Operation)
 	case Refused:
 		ok = true
 	}
