@@ -92,26 +92,31 @@ type Review struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// How it stands.
 	State ReviewState `protobuf:"varint,2,opt,name=state,proto3,enum=writ.v1.ReviewState" json:"state,omitempty"`
-	// When it was opened, and when it ends.
-	OpenedAt  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
+	// When it was opened.
+	OpenedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
+	// When it ends.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The caller that proposed.
 	Caller string `protobuf:"bytes,5,opt,name=caller,proto3" json:"caller,omitempty"`
 	// The proposal's name for the request.
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The digests that an approval binds.
+	// The digest of the proposal, which an approval binds.
 	ProposalDigest string `protobuf:"bytes,7,opt,name=proposal_digest,json=proposalDigest,proto3" json:"proposal_digest,omitempty"`
-	ReviewDigest   string `protobuf:"bytes,8,opt,name=review_digest,json=reviewDigest,proto3" json:"review_digest,omitempty"`
-	// For whom, as a Cedar entity, and as the token says.
-	PrincipalEntity string     `protobuf:"bytes,9,opt,name=principal_entity,json=principalEntity,proto3" json:"principal_entity,omitempty"`
-	Principal       *Principal `protobuf:"bytes,10,opt,name=principal,proto3" json:"principal,omitempty"`
+	// The digest of the review as it is shown, which an approval binds.
+	ReviewDigest string `protobuf:"bytes,8,opt,name=review_digest,json=reviewDigest,proto3" json:"review_digest,omitempty"`
+	// For whom, as a Cedar entity.
+	PrincipalEntity string `protobuf:"bytes,9,opt,name=principal_entity,json=principalEntity,proto3" json:"principal_entity,omitempty"`
+	// For whom, as the token says.
+	Principal *Principal `protobuf:"bytes,10,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Who acts for them, as Cedar entities.
 	Actors []string `protobuf:"bytes,11,rep,name=actors,proto3" json:"actors,omitempty"`
 	// The user's purpose.
 	Intent *Intent `protobuf:"bytes,12,opt,name=intent,proto3" json:"intent,omitempty"`
-	// What would be done: server, tool, Cedar action.
+	// Where it would be done: the server's id.
 	Server string `protobuf:"bytes,13,opt,name=server,proto3" json:"server,omitempty"`
-	Tool   string `protobuf:"bytes,14,opt,name=tool,proto3" json:"tool,omitempty"`
+	// What would be done: the tool.
+	Tool string `protobuf:"bytes,14,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The Cedar action's id.
 	Action string `protobuf:"bytes,15,opt,name=action,proto3" json:"action,omitempty"`
 	// pure, read or write.
 	Effect string `protobuf:"bytes,16,opt,name=effect,proto3" json:"effect,omitempty"`
@@ -469,10 +474,10 @@ type ReviewArgument struct {
 	ValueJson string `protobuf:"bytes,2,opt,name=value_json,json=valueJson,proto3" json:"value_json,omitempty"`
 	// Where it was observed.
 	Sources []*ReviewSource `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`
-	// Whether the contract asks for support of this value, and the sources give
-	// it.
+	// Whether the contract asks for sources that support this value.
 	NeedsSupport bool `protobuf:"varint,4,opt,name=needs_support,json=needsSupport,proto3" json:"needs_support,omitempty"`
-	Supported    bool `protobuf:"varint,5,opt,name=supported,proto3" json:"supported,omitempty"`
+	// Whether they do.
+	Supported bool `protobuf:"varint,5,opt,name=supported,proto3" json:"supported,omitempty"`
 	// What a person should look at twice: mixed scripts, invisible characters.
 	Warnings      []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -560,10 +565,10 @@ type ReviewSource struct {
 	Reference string `protobuf:"bytes,2,opt,name=reference,proto3" json:"reference,omitempty"`
 	// When it was observed.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
-	// Whether the caller may vouch for such sources, and the observed value is
-	// the argument's.
+	// Whether the caller may vouch for such sources.
 	Trusted bool `protobuf:"varint,4,opt,name=trusted,proto3" json:"trusted,omitempty"`
-	Agrees  bool `protobuf:"varint,5,opt,name=agrees,proto3" json:"agrees,omitempty"`
+	// Whether the observed value is the argument's.
+	Agrees bool `protobuf:"varint,5,opt,name=agrees,proto3" json:"agrees,omitempty"`
 	// How the value is classified; empty: unclassified.
 	Classification string `protobuf:"bytes,6,opt,name=classification,proto3" json:"classification,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -740,8 +745,9 @@ type ReviewApproval struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Who.
 	Approver *Principal `protobuf:"bytes,2,opt,name=approver,proto3" json:"approver,omitempty"`
-	// When it was given, and when it ends.
-	GivenAt   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=given_at,json=givenAt,proto3" json:"given_at,omitempty"`
+	// When it was given.
+	GivenAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=given_at,json=givenAt,proto3" json:"given_at,omitempty"`
+	// When it ends.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The caller through whom.
 	Caller        string `protobuf:"bytes,5,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -1109,10 +1115,12 @@ type ApproveRequest struct {
 	ReviewDigest string `protobuf:"bytes,2,opt,name=review_digest,json=reviewDigest,proto3" json:"review_digest,omitempty"`
 	// Who agrees. Required; never who proposed.
 	Approver *Principal `protobuf:"bytes,3,opt,name=approver,proto3" json:"approver,omitempty"`
-	// What the person's access token says, or the token itself, as in a
-	// proposal. It is needed where the bundle has the keys of the person's issuer,
-	// unless the caller may vouch for tokens.
-	Token         *Token `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	// What the person's access token says, as in a proposal. This or access_token
+	// is needed where the bundle has the keys of the person's issuer, unless the
+	// caller may vouch for tokens.
+	Token *Token `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	// The person's access token itself. Its audience is the decision point: the
+	// issuer that GetKeys returns.
 	AccessToken   string `protobuf:"bytes,5,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1264,9 +1272,11 @@ type RejectRequest struct {
 	// The review's id. Required.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Who rejects, as in ApproveRequest. Required.
-	Approver    *Principal `protobuf:"bytes,2,opt,name=approver,proto3" json:"approver,omitempty"`
-	Token       *Token     `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
-	AccessToken string     `protobuf:"bytes,4,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
+	Approver *Principal `protobuf:"bytes,2,opt,name=approver,proto3" json:"approver,omitempty"`
+	// As in ApproveRequest.
+	Token *Token `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	// As in ApproveRequest.
+	AccessToken string `protobuf:"bytes,4,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
 	// Why, at most 1024 bytes: for people.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
