@@ -37,7 +37,7 @@ test-etcd: ## Run the tests with a real etcd cluster, under the race detector
 .PHONY: test-story
 test-story: ## Run accounts payable from proposal to payment, and what goes wrong there, under the race detector
 	@echo "== go test -race, the story of accounts payable"
-	@cd examples/story && go test -race -timeout 10m ./...
+	@cd story && go test -race -timeout 10m ./...
 
 # How often the races of test-etcd-long are run.
 ETCD_ROUNDS ?= 300
@@ -46,12 +46,15 @@ ETCD_ROUNDS ?= 300
 test-etcd-long: ## Run the races between revocations and pushes many times
 	@cd etcd/etcdtest && WRIT_ETCD_ROUNDS=$(ETCD_ROUNDS) go test -count=1 -timeout 30m -v -run 'TestNewEnemy|TestLiftAfterBundle|TestPushAndRevoke|TestConcurrent' ./...
 
-# How many redemptions and revocations test-linearizable records and checks.
+# How many redemptions and revocations test-linearizable records and checks of
+# each ledger, and how many calls of servers that have them.
 LINEARIZABLE_OPERATIONS ?= 1000000
+LINEARIZABLE_CALLS ?= 100000
 
 .PHONY: test-linearizable
 test-linearizable: ## Redeem from both ledgers while members, replicas and clocks fail, many times, and check the histories
 	@cd etcd/etcdtest && WRIT_LINEARIZABLE_OPERATIONS=$(LINEARIZABLE_OPERATIONS) go test -count=1 -timeout 180m -v -run '^TestLinearizable' .
+	@cd etcd/etcdtest && WRIT_LINEARIZABLE_CALLS=$(LINEARIZABLE_CALLS) go test -count=1 -timeout 180m -v -run '^TestLinearizable' ./serve
 
 # How often test-kill kills a server.
 KILL_ROUNDS ?= 500
@@ -173,7 +176,7 @@ check-breaking:
 check-tidy:
 	@echo "== go mod tidy"
 	@go mod tidy -diff
-	@for module in tools/*/ etcd/etcdtest/ examples/story/; do go -C "$$module" mod tidy -diff; done
+	@for module in tools/*/ etcd/etcdtest/ story/; do go -C "$$module" mod tidy -diff; done
 
 .PHONY: check-vet
 check-vet:
@@ -181,7 +184,7 @@ check-vet:
 	@go vet ./...
 	@go vet -tags e2e ./...
 	@go -C etcd/etcdtest vet ./...
-	@go -C examples/story vet ./...
+	@go -C story vet ./...
 
 .PHONY: check-static
 check-static:

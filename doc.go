@@ -32,6 +32,10 @@
 //   - Decision: outcome, code, control, determining policies, digests, revision.
 //   - Approval: a person agreed. An independent approver's statement over one
 //     proposal and one review.
+//   - Review: what people are asked to agree to, as it is shown to them.
+//   - Grant: the PDP permits, once. Signed authority for one exact call.
+//   - Redemption: a grant is spent by the server that is about to act.
+//   - Receipt: what happened, as an observer saw it.
 //   - Revocation: withdrawal, now or at a time.
 //   - Snapshot: one immutable world. Revision: its name, on every answer and
 //     every record.
@@ -62,6 +66,17 @@
 //     the current snapshot permits to approve. Not lifted: REVIEW_REQUIRED.
 //  5. Otherwise the target passes. All targets must pass; a denial of any
 //     beats a review of another.
+//
+// # What follows an ALLOW
+//
+// An ALLOW of a call that changes something carries a grant: it binds principal,
+// contract and arguments, lives for seconds, and is good once. The MCP server
+// redeems it with its own view of the call before it acts (control GRANT); what
+// the grant stands on must still stand, or the call is decided again. One
+// proposal is redeemed once, whatever grants there are for it. Afterwards the
+// observer that the contract names tells what it saw, and that is compared with
+// what was authorised (control EFFECT). What nobody knows the outcome of may be
+// tried again under the same idempotency key alone.
 //
 // # What is assumed
 //
@@ -97,9 +112,10 @@
 //
 // # What remains
 //
-// Every decision, explanation, revocation, reload, start and stop is a record of
-// the log, whose Merkle tree and signed checkpoints show whether any was changed
-// or taken out. An ALLOW of a write is on the disk before it is given.
+// Every decision, explanation, redemption, approval, effect, revocation, reload,
+// start and stop is a record of the log, whose Merkle tree and signed checkpoints show whether any was changed
+// or taken out. An ALLOW of a write, and a redemption, is on
+// the disk before it is given.
 //
 // # Failing closed
 //
@@ -111,7 +127,7 @@
 //
 // Imports run one way:
 //
-//	cmd -> {server, etcd} -> pdp -> {decide, token, audit} -> snapshot ->
+//	cmd -> {server, etcd} -> pdp -> {decide, grant, approval, effect, token, audit} -> {keyring, snapshot} ->
 //	{policy, contract, entities, revocation} -> {definition, target} -> writ -> canon
 //
 // canon reads and digests JSON. definition, target, contract, entities,
@@ -119,6 +135,8 @@
 // into a snapshot and follows a directory; etcd follows a cluster; mutation
 // tests bundles. decide is pure: one control, one file. token verifies access
 // tokens. audit keeps the log, and the rooms in it read, verify and export it.
+// keyring signs and opens; grant and approval are what is signed, with the rules
+// of ledgers and reviews; effect compares.
 // pdp adds the clock and the log and is the only maker of an answer. server
 // speaks gRPC, and JSON over HTTP. A new code is one line in codes.go,
 // one control in decide and one case in decide/testdata.

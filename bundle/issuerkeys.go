@@ -123,9 +123,31 @@ func (r *keyReader) trust(at string, in *bundlev1.Issuer, out *snapshot.Issuer) 
 			fail(".tenant_claim", "write the name of a claim, such as tid: at most %d bytes without white space", maxClaim)
 		}
 	}
+	r.tenants(at, out)
 	out.Leeway = r.between(in.GetLeeway(), 0, maxLeeway, "a minute at most: a token that outlives its exp by more is another token", at+".leeway")
 	out.MaxStale = r.between(in.GetMaxStale(), minMaxStale, maxMaxStale, "from 5m, since keys are fetched every five minutes, to 24h, since a key that was withdrawn serves as long", at+".max_stale")
 	out.AllowPrivate = in.GetAllowPrivateAddresses()
+}
+
+// tenants looks at an issuer whose tokens of every tenant count. A subject is one
+// person's of an issuer (RFC 7519, section 4.1.2); what else a token says, each
+// tenant may say as it likes, the names of groups among it.
+func (r *keyReader) tenants(at string, out *snapshot.Issuer) {
+	if out.TenantClaim == "" || out.Tenant != "" {
+		return
+	}
+	names := out.Principal.Names()
+	if len(names) > 0 && !slices.Contains(names, "sub") && !slices.Contains(names, out.TenantClaim) {
+		r.add(r.at(at+".principal"), at+".principal", fmt.Sprintf(
+			"the tokens of every tenant count, and %s could make one entity of two tenants' subjects: put {%s} or {sub} into it, or write the one tenant", out.Principal, out.TenantClaim))
+	}
+	if out.GroupsClaim != "" && out.GroupsClaim != out.TenantClaim {
+		n := r.at(at + ".groups.parent")
+		r.document.faults = append(r.document.faults, writ.Fault{
+			File: r.file, Line: n.Line, Column: n.Column, Field: at + ".groups.parent", Severity: writ.Warning,
+			Message: "the tokens of every tenant count, and a group of one is then that of another, if they have one name: write the one tenant, unless the issuer makes the groups' ids itself, and none twice",
+		})
+	}
 }
 
 // name reports whether a text may be a claim's name or a typ.

@@ -42,7 +42,7 @@ func (b *builder) recognise(c *writ.Caller, in *bundlev1.Caller, fail func(field
 	}
 }
 
-// recogniseLocal gives the caller one of the two secrets of each start.
+// recogniseLocal gives the caller one of the three secrets of each start.
 func (b *builder) recogniseLocal(c *writ.Caller, fail func(field, format string, args ...any)) {
 	host, server, operator := c.Has(writ.RoleHost), c.Has(writ.RoleServer), c.Has(writ.RoleOperator) || c.Has(writ.RoleApprover)
 	switch {

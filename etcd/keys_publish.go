@@ -54,7 +54,6 @@ type Keys struct {
 // published is what this replica has published.
 type published struct {
 	id, statement string // both empty: nothing
-	lease         clientv3.LeaseID
 }
 
 // KeysStatus is how a replica stands with the keys of the others.
@@ -104,8 +103,8 @@ func (k *Keys) Publish(ctx context.Context, statement string) error {
 	if err != nil {
 		return fmt.Errorf("etcd: publishing this replica's key: %w", err)
 	}
-	own, err := k.put(ctx, published{id: replica.ID(), statement: statement})
-	if err != nil {
+	own := published{id: replica.ID(), statement: statement}
+	if err := k.put(ctx, own); err != nil {
 		return fmt.Errorf("etcd: publishing this replica's key: %w", explain(err))
 	}
 	k.mu.Lock()
@@ -124,17 +123,16 @@ func (k *Keys) open(statement string, now time.Time) (keyring.Replica, error) {
 }
 
 // put publishes under a new lease.
-func (k *Keys) put(ctx context.Context, own published) (published, error) {
+func (k *Keys) put(ctx context.Context, own published) error {
 	for n := 1; ; n++ {
 		once, cancel := context.WithTimeout(ctx, k.client.cfg.RequestTimeout)
 		lease, err := k.client.etcd.Grant(once, int64((k.cfg.Keep+time.Second-1)/time.Second))
 		if err == nil {
-			own.lease = lease.ID
 			_, err = k.client.etcd.Put(once, k.client.keys.published()+own.id, own.statement, clientv3.WithLease(lease.ID))
 		}
 		cancel()
 		if err == nil || !lost(err) || ctx.Err() != nil || n == attempts {
-			return own, err
+			return err
 		}
 		pause(ctx, leastPause) // a lease whose answer was lost runs out
 	}
@@ -287,7 +285,7 @@ func (k *Keys) session(ctx context.Context) error {
 }
 
 // keep refreshes the lease of what was published, and publishes it again where
-// somebody has taken it away.
+// somebody has taken it away, or its lease.
 func (k *Keys) keep(ctx context.Context) error {
 	k.mu.Lock()
 	own := k.own
@@ -300,10 +298,11 @@ func (k *Keys) keep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("etcd: looking for this replica's key: %w", explain(err))
 	}
-	there := string(value(got.Kvs)) == own.statement && got.Kvs[0].Lease == int64(own.lease)
-	if there {
+	// The lease may be of another replica that was given the same key: if each put
+	// its own in the place, they would never end.
+	if string(value(got.Kvs)) == own.statement && got.Kvs[0].Lease != 0 {
 		once, cancel := context.WithTimeout(ctx, k.client.cfg.RequestTimeout)
-		_, err = k.client.etcd.KeepAliveOnce(once, own.lease)
+		_, err = k.client.etcd.KeepAliveOnce(once, clientv3.LeaseID(got.Kvs[0].Lease))
 		cancel()
 		if err == nil {
 			return nil
@@ -313,14 +312,8 @@ func (k *Keys) keep(ctx context.Context) error {
 		}
 	}
 	k.client.cfg.Log.Warn("this replica's key was removed or changed in etcd by somebody else, and is published again", "key", key)
-	again, err := k.put(ctx, own)
-	if err != nil {
+	if err := k.put(ctx, own); err != nil {
 		return fmt.Errorf("etcd: publishing this replica's key again: %w", explain(err))
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.own.id == again.id && k.own.statement == again.statement {
-		k.own.lease = again.lease
 	}
 	return nil
 }

@@ -14,6 +14,10 @@ import (
 // minted it.
 const maxMinted = 256 << 20
 
+// maxSpent is the same of grants that are redeemed, which an attempt whose
+// answer was lost may bring again.
+const maxSpent = 32 << 20
+
 // open is a grant that may be redeemed yet, as who minted it remembers it.
 type open struct {
 	token          string // compact JWS
@@ -28,6 +32,7 @@ type open struct {
 	revision string         // of the world that it was decided in
 	decided  time.Time      // when
 	size     int            // in bytes, about; 0: it is not remembered
+	spent    bool           // guarded by minted.mu: it is redeemed
 }
 
 func (o *open) grant() Grant {
@@ -45,6 +50,9 @@ type minted struct {
 	byTag map[tag]*open
 	queue []expiring // by expiry, nearly: all live about as long
 	bytes int
+
+	spent      []tag // those that are redeemed, the first first, and some that are gone
+	spentBytes int
 }
 
 // tag finds a grant: the end of its signature.
@@ -66,6 +74,8 @@ func (m *minted) reserve(o *open) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget(o.decided)
+	for m.bytes+size > maxMinted && m.dropSpent() {
+	}
 	if m.bytes+size > maxMinted {
 		return false
 	}
@@ -74,7 +84,7 @@ func (m *minted) reserve(o *open) bool {
 	return true
 }
 
-// release gives back the room of a grant that is not given, or is spent.
+// release gives back the room of a grant that is not given.
 func (m *minted) release(o *open) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +96,39 @@ func (m *minted) drop(o *open) {
 		delete(m.byTag, t)
 	}
 	m.bytes -= o.size
+	if o.spent {
+		m.spentBytes -= o.size
+	}
 	o.size = 0
+}
+
+// spend notes that a grant is redeemed: it is remembered for as long as there is
+// room, so that the same attempt can be decided again.
+func (m *minted) spend(o *open) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o.size == 0 || o.spent {
+		return
+	}
+	o.spent = true
+	m.spentBytes += o.size
+	m.spent = append(m.spent, tagOf(o.token))
+	for m.spentBytes > maxSpent && m.dropSpent() {
+	}
+}
+
+// dropSpent drops the grant that was redeemed first; false: there is none.
+func (m *minted) dropSpent() bool {
+	if len(m.spent) == 0 {
+		return false
+	}
+	if o := m.byTag[m.spent[0]]; o != nil {
+		m.drop(o)
+	}
+	if m.spent = m.spent[1:]; len(m.spent) == 0 {
+		m.spent = nil
+	}
+	return true
 }
 
 // add remembers a grant that has room.
@@ -124,6 +166,9 @@ func (m *minted) forget(now time.Time) {
 	}
 	if len(m.queue) == 0 {
 		m.queue = nil
+	}
+	for len(m.spent) > 0 && m.byTag[m.spent[0]] == nil {
+		m.dropSpent()
 	}
 }
 

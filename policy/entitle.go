@@ -19,10 +19,7 @@ type lawOfCallers struct {
 // set which has the same.
 func newLawOfCallers(s *Schema, policies []*Policy, previous *Set) *lawOfCallers {
 	var digests []any
-	list := make([]*Policy, 0, len(s.rights.own))
-	for _, p := range s.rights.own {
-		list = append(list, p)
-	}
+	list := slices.Clone(s.rights.own)
 	for _, p := range policies {
 		if p.AboutRights() {
 			digests = append(digests, p.digest.String())

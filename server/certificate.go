@@ -6,12 +6,19 @@ import (
 	"encoding/asn1"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/writ-pdp/writ/snapshot"
 )
+
+// subjectAltName is the extension that holds a certificate's names, and uriName
+// the tag of a URI there (RFC 5280, section 4.2.1.6).
+var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+const uriName = 6
 
 // maxNames is how many names a client certificate may have.
 const maxNames = 64
@@ -91,7 +98,7 @@ func (t *trust) verify(chain []*x509.Certificate, domain string, now time.Time) 
 	}
 	foreign := true
 	for _, path := range chains {
-		if !speaksFor(path[len(path)-1], domain) {
+		if slices.ContainsFunc(path[1:], func(ca *x509.Certificate) bool { return !speaksFor(ca, domain) }) {
 			continue
 		}
 		foreign = false
@@ -109,17 +116,16 @@ func (t *trust) verify(chain []*x509.Certificate, domain string, now time.Time) 
 		}
 	}
 	if foreign {
-		return from, until, refuse(ReasonCertificateRefused, "the client certificate's SPIFFE id is of another trust domain than the CA that issued it")
+		return from, until, refuse(ReasonCertificateRefused, "a CA of the client certificate speaks for one trust domain alone, and the certificate has no SPIFFE id of it")
 	}
 	return from, until, nil
 }
 
-// speaksFor reports whether a CA may vouch for SPIFFE ids of a trust domain:
-// one that names its own speaks for no other (X509-SVID, section 3.1).
+// speaksFor reports whether a CA may vouch for SPIFFE ids of a trust domain, or
+// for other names where domain is empty. One that names its own domain speaks
+// for its ids alone (X509-SVID, section 3.1): it may be a partner's, who would
+// otherwise be whomever callers.yaml knows by a DNS name or a subject.
 func speaksFor(ca *x509.Certificate, domain string) bool {
-	if domain == "" {
-		return true
-	}
 	for _, u := range ca.URIs {
 		if strings.EqualFold(u.Scheme, "spiffe") && u.Host != domain {
 			return false
@@ -154,19 +160,23 @@ func namesOf(leaf *x509.Certificate) ([]snapshot.Identity, error) {
 	if len(leaf.URIs)+len(leaf.DNSNames) > maxNames {
 		return nil, fmt.Errorf("it has more than %d names", maxNames)
 	}
+	uris, err := urisOf(leaf)
+	if err != nil {
+		return nil, err
+	}
 	var names []snapshot.Identity
-	for _, u := range leaf.URIs {
-		if strings.EqualFold(u.Scheme, "spiffe") {
-			if len(leaf.URIs) > 1 {
+	for _, text := range uris {
+		id := snapshot.Identity{Kind: snapshot.IdentityURI, Name: text}
+		if scheme, _, _ := strings.Cut(text, ":"); strings.EqualFold(scheme, "spiffe") {
+			switch {
+			case len(uris) > 1:
 				return nil, errors.New("it has a SPIFFE id and another URI: an X.509-SVID has exactly one")
-			}
-			id, err := snapshot.ParseName(u.String())
-			if err != nil {
-				return nil, fmt.Errorf("its SPIFFE id is none: %w", err)
+			case id.TrustDomain() == "":
+				return nil, errors.New("its SPIFFE id is none: that is spiffe://TRUST-DOMAIN/PATH, in this one form")
 			}
 			return []snapshot.Identity{id}, nil
 		}
-		names = append(names, snapshot.Identity{Kind: snapshot.IdentityURI, Name: u.String()})
+		names = append(names, id)
 	}
 	for _, name := range leaf.DNSNames {
 		names = append(names, snapshot.Identity{Kind: snapshot.IdentityDNS, Name: strings.ToLower(name)})
@@ -182,6 +192,30 @@ func namesOf(leaf *x509.Certificate) ([]snapshot.Identity, error) {
 		return nil, errors.New("it names nobody: it has no URI, no DNS name and no subject")
 	}
 	return names, nil
+}
+
+// urisOf reads the URIs from what was signed: url.URL has forgotten how a scheme
+// was written, and whether an empty fragment followed.
+func urisOf(leaf *x509.Certificate) ([]string, error) {
+	var out []string
+	for _, extension := range leaf.Extensions {
+		if !extension.Id.Equal(subjectAltName) {
+			continue
+		}
+		var names []asn1.RawValue
+		if rest, err := asn1.Unmarshal(extension.Value, &names); err != nil || len(rest) > 0 {
+			return nil, errors.New("its subject alternative names can't be read")
+		}
+		for _, name := range names {
+			if name.Class == asn1.ClassContextSpecific && name.Tag == uriName {
+				out = append(out, string(name.Bytes))
+			}
+		}
+	}
+	if len(out) != len(leaf.URIs) {
+		return nil, errors.New("its URIs can't be read")
+	}
+	return out, nil
 }
 
 // subjectOf writes the subject from what was signed: pkix.Name keeps one

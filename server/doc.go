@@ -62,8 +62,9 @@
 // connection that lives on; see [TLS] for the files. A call with a certificate
 // and a secret is refused.
 //
-// At each start [NewCredentials] makes two secrets, one for hosts and one for
-// operators and approvers, in files that only this user can read. Whoever can
-// read the file is the caller that the bundle in force calls local. Being on
+// At each start [NewCredentials] makes three secrets, one for hosts, one for MCP
+// servers and one for operators and approvers, in files that only this user can
+// read. Whoever can read one is the caller of the bundle in force that it stands
+// for. Being on
 // the same machine is not enough, and being on another is too far.
 package server

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"net"
 	"strings"
@@ -157,26 +158,82 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// A CA that names its trust domain vouches for no other's ids.
+// A CA that names its trust domain vouches for the ids of that domain, and for
+// nothing else.
 func TestTrustDomains(t *testing.T) {
 	m := openMutual(t, map[snapshot.Identity]*writ.Caller{
 		uri("spiffe://acme.example/ap-host"): hostNamed("ap-host"), uri("spiffe://partner.example/host"): hostNamed("partner"),
+		uri("urn:acme:ap-host"): hostNamed("ap-host"), {Kind: snapshot.IdentityDNS, Name: "desk.acme.example"}: hostNamed("desk"),
+		{Kind: snapshot.IdentitySubject, Name: "CN=files,O=Acme"}: hostNamed("files"),
 	})
 	acme := newAuthority(t, "acme", func(c *x509.Certificate) { c.URIs = parseURIs(t, "spiffe://acme.example") })
 	partner := newAuthority(t, "partner", func(c *x509.Certificate) { c.URIs = parseURIs(t, "spiffe://partner.example") })
-	m.files.putCAs(t, acme, partner)
+	nested := m.ca.sub(t, "nested", func(c *x509.Certificate) { c.URIs = parseURIs(t, "spiffe://partner.example") })
+	m.files.putCAs(t, acme, partner, m.ca)
 	m.tls.LookNow()
-	for _, c := range []struct {
-		by *authority
-		id string
-		ok bool
+	named := func(a *authority) tls.Certificate {
+		return a.issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"desk.acme.example"} })
+	}
+	about := func(a *authority) tls.Certificate {
+		return a.issue(t, func(c *x509.Certificate) { c.Subject = pkix.Name{CommonName: "files", Organization: []string{"Acme"}} })
+	}
+	for name, c := range map[string]struct {
+		pair tls.Certificate
+		ok   bool
 	}{
-		{acme, "spiffe://acme.example/ap-host", true}, {partner, "spiffe://partner.example/host", true},
-		{partner, "spiffe://acme.example/ap-host", false}, {acme, "spiffe://partner.example/host", false},
+		"its own id":               {acme.client(t, "spiffe://acme.example/ap-host"), true},
+		"a partner's own":          {partner.client(t, "spiffe://partner.example/host"), true},
+		"by a CA between":          {nested.client(t, "spiffe://partner.example/host"), true},
+		"a partner for us":         {partner.client(t, "spiffe://acme.example/ap-host"), false},
+		"we for a partner":         {acme.client(t, "spiffe://partner.example/host"), false},
+		"a partner's CA between":   {nested.client(t, "spiffe://acme.example/ap-host"), false},
+		"DNS name by a CA of none": {named(m.ca), true},
+		"DNS name by a partner":    {named(partner), false},
+		"DNS name by CA between":   {named(nested), false},
+		"subject by a CA of none":  {about(m.ca), true},
+		"subject by a partner":     {about(partner), false},
+		"URI by a partner":         {partner.client(t, "urn:acme:ap-host"), false},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		if err := decideOn(ctx, m.grpcAs(t, c.by.client(t, c.id))); (err == nil) != c.ok {
-			t.Errorf("%s by %s: %v", c.id, c.by.certificate.Subject.CommonName, err)
+		if err := decideOn(ctx, m.grpcAs(t, c.pair)); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+	}
+}
+
+// A SPIFFE id and a URI are what the certificate has, byte by byte, not what a
+// library makes of it.
+func TestURIsAsTheyAre(t *testing.T) {
+	m := openMutual(t, map[snapshot.Identity]*writ.Caller{
+		uri("spiffe://acme.example/ap-host"): hostNamed("ap-host"), uri("https://acme.example/ap-host"): hostNamed("web"),
+	})
+	for text, ok := range map[string]bool{
+		"spiffe://acme.example/ap-host":   true,
+		"SPIFFE://acme.example/ap-host":   false,
+		"Spiffe://acme.example/ap-host":   false,
+		"spiffe://ACME.example/ap-host":   false,
+		"spiffe://acme.example/ap-host#":  false,
+		"spiffe://acme.example/ap-host?":  false,
+		"spiffe://acme.example/ap-host/":  false,
+		"spiffe://acme.example/./ap-host": false,
+		"spiffe://acme.example/ap%2Dhost": false,
+		"spiffe://@acme.example/ap-host":  false,
+		"spiffe:acme.example/ap-host":     false,
+		"https://acme.example/ap-host":    true,
+		"HTTPS://acme.example/ap-host":    false,
+		"https://acme.example/ap-host#":   false,
+	} {
+		pair := m.ca.issue(t, func(c *x509.Certificate) {
+			value, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: 6, Bytes: []byte(text)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Critical: true, Value: value}}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		if err := decideOn(ctx, m.grpcAs(t, pair)); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
 		}
 		cancel()
 	}

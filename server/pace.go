@@ -25,15 +25,19 @@ const (
 	callCredit  = 8 // brought by a call that is let in: it has 2 to 5 frames
 	refusalCost = 6 // of a call that is refused, beyond its frames
 	// bytesSent is how much sent to the client brings one more: for its window
-	// updates.
-	bytesSent = 4 << 10
+	// updates, of which eager clients send two for each 4 KiB, one of them for the
+	// connection.
+	bytesSent = 2 << 10
 	// payload is the size of data from which a frame costs nothing.
 	payload = 1 << 10
 	// allowance is how much credit a second time brings to all connections
 	// together, of which each has its share, at least leastShare.
 	allowance, leastShare = 4096, 4
-	// sip is how many bytes are read at once while there is little credit.
-	sip = 2 << 10
+	// sip is how many bytes are read at once, at most, while there is little
+	// credit, and frameBytes how many for each that there is: the shortest calls
+	// have as many. So a connection that is new, or made anew again and again, has
+	// few calls read before they cost it something.
+	sip, frameBytes = 2 << 10, 16
 	// longestDebt is how long a connection may be without credit, before it is
 	// closed: it takes a place, and nobody may be at its other end any more.
 	longestDebt = 10 * time.Second
@@ -98,7 +102,7 @@ func (p *pace) wait() (int, error) {
 		case credit >= mostCredit/4:
 			return math.MaxInt, nil
 		case credit > 0:
-			return sip, nil
+			return min(max(int(credit), 1)*frameBytes, sip), nil
 		case dry > longestDebt:
 			return 0, errNoCredit
 		}
@@ -177,6 +181,7 @@ func (c *pacedConn) Read(b []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	most = max(most, c.in.skip) // the rest of a frame is paid for
 	n, err := c.Conn.Read(b[:min(len(b), most)])
 	c.pace.add(-c.in.count(b[:n]))
 	return n, err

@@ -173,6 +173,81 @@ func TestLargeMessagesAreReadAtOnce(t *testing.T) {
 	})
 }
 
+// A client that is sent much, and gives back the room for it as eagerly as
+// golang.org/x/net/http2 does, is never kept waiting, however crowded the door.
+func TestWindowUpdatesAreReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		door := server.NewPaces()
+		door.Crowd(1000)
+		paced, client, _, _ := flow(door)
+		defer client.Close()
+		defer paced.Close()
+		message := frame(http2.FrameData, 0, 1, make([]byte, 4<<10)...)
+		go func() {
+			client.Write([]byte(http2.ClientPreface))
+			for {
+				if _, err := io.ReadFull(client, make([]byte, len(message))); err != nil {
+					return
+				}
+				client.Write(frame(http2.FrameWindowUpdate, 0, 0, number32(4<<10)...))
+				client.Write(frame(http2.FrameWindowUpdate, 0, 1, number32(4<<10)...))
+			}
+		}()
+		buffer := make([]byte, 32<<10)
+		read := func(n int) {
+			for n > 0 {
+				got, err := paced.Read(buffer[:n])
+				if err != nil {
+					t.Fatal(err)
+				}
+				n -= got
+			}
+		}
+		begun := time.Now()
+		read(len(http2.ClientPreface))
+		for range 5000 {
+			paced.Write(message)
+			read(2 * 13)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it waited for %v", took)
+		}
+	})
+}
+
+// Of a new connection little is read before what is in it has cost something:
+// whoever comes again and again has no calls for nothing. The rest of a frame
+// that has begun is read at once.
+func TestNewConnectionsAreReadInSips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		paced, client, _, _ := flow(server.NewPaces())
+		defer paced.Close()
+		shortest := frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, 1, make([]byte, 7)...)
+		go client.Write(append([]byte(http2.ClientPreface), bytes.Repeat(shortest, 100)...))
+		buffer := make([]byte, 32<<10)
+		n, err := paced.Read(buffer)
+		if most := server.PaceFirst * len(shortest); err != nil || n > most {
+			t.Errorf("%d bytes were read at once, want at most %d: %v", n, most, err)
+		}
+		client.Close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		paced, client, _, _ := flow(server.NewPaces())
+		defer paced.Close()
+		message := frame(http2.FrameData, 0, 1, make([]byte, 16<<10)...)
+		head := len(http2.ClientPreface) + 9
+		go client.Write(append([]byte(http2.ClientPreface), message...))
+		buffer := make([]byte, 32<<10)
+		if _, err := io.ReadFull(paced, buffer[:head]); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := paced.Read(buffer); err != nil || n != 16<<10 {
+			t.Errorf("%d bytes of a message of %d were read at once: %v", n, 16<<10, err)
+		}
+		client.Close()
+	})
+}
+
 // Whoever waits stops at once when the connection is closed or the server
 // drains.
 func TestWaitingEnds(t *testing.T) {

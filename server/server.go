@@ -56,9 +56,9 @@ type Config struct {
 	// Credentials are this start's secrets. Required. Close removes them.
 	Credentials *Credentials
 	// LocalHost, LocalServer and LocalOperator return, for each call, whom the secrets
-	// stand for in the bundle in force: its local host, and its local operator
-	// and approver. They return nil while there is none; nobody is let in
-	// then. Both are required, and must be safe for concurrent use.
+	// stand for in the bundle in force: its local host, its local MCP server, and
+	// its local operator and approver. They return nil while there is none; nobody
+	// is let in then. All are required, and must be safe for concurrent use.
 	LocalHost, LocalServer, LocalOperator func() *writ.Caller
 	// May reports whether the bundle in force lets a caller call a method of
 	// writ.v1, such as Decide: it is asked for each call, and for each message of

@@ -18,7 +18,14 @@ import (
 // marked console, in one directory, and holds the output against what stands
 // there. "…" stands for any text. A server that is started in the background
 // takes free ports; wherever the README names the default ones, these are meant.
+// The directory examples is that of the checkout.
 func TestReadme(t *testing.T) {
+	for _, name := range []string{"README.md", "examples/accounts-payable/README.md"} {
+		t.Run(name, func(t *testing.T) { readme(t, name) })
+	}
+}
+
+func readme(t *testing.T, name string) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("THE README WAS NOT RUN: there is no bash here: ", err)
@@ -33,11 +40,18 @@ func TestReadme(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "pdp"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile("../../README.md")
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(root, "examples"), filepath.Join(dir, "examples")); err != nil {
+		t.Fatal(err)
+	}
 	shell := func(command string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), bash, "-c", command)
 		cmd.Dir = dir
@@ -67,13 +81,13 @@ func TestReadme(t *testing.T) {
 			}
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSuffix(ports.Replace(want), "\n")), "…", ".*")
 			if !regexp.MustCompile(`\A` + pattern + `\n?\z`).Match(out) {
-				t.Errorf("$ %s\nprints\n%s\nREADME.md says\n%s", command, out, want)
+				t.Errorf("$ %s\nprints\n%s\nit says\n%s", command, out, want)
 			}
 			ran++
 		}
 	}
 	if ran < 8 {
-		t.Errorf("only %d commands: is README.md still marked up as this test expects?", ran)
+		t.Errorf("only %d commands: is it still marked up as this test expects?", ran)
 	}
 }
 

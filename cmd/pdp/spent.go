@@ -102,9 +102,13 @@ func (s *spentBefore) read(leaf []byte) error {
 		}
 		s.claims = append(s.claims, c)
 	case r.Kind == string(audit.KindEffect) && (r.Code == string(writ.CodeEffectVerified) || r.Code == string(writ.CodePostconditionFailed)):
+		at := s.at(r.Time)
+		if r.Proposal != "" { // whoever acted on a redemption that was not recorded: it is spent
+			s.claims = append(s.claims, grant.Claim{ID: r.Redemption, Grant: r.Grant, Proposal: r.Proposal, Now: at, Expires: at})
+		}
 		s.effects = append(s.effects, grant.Effect{
 			Redemption: r.Redemption, Observer: r.Observer, ID: r.EffectID,
-			Receipt: canon.Sum([]byte(r.ID)), Outcome: writ.Code(r.Code), Now: s.at(r.Time), // a receipt that nobody sends again
+			Receipt: canon.Sum([]byte(r.ID)), Outcome: writ.Code(r.Code), Now: at, // a receipt that nobody sends again
 		})
 	}
 	return nil

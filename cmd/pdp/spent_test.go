@@ -84,7 +84,9 @@ func TestSeedTells(t *testing.T) {
 		{ID: "three", Grant: "retry", ProposalDigest: digestOf(3), CallDigest: digestOf(102)},
 		// Refused.
 		{ID: "no", Code: writ.CodeGrantRevoked, Outcome: writ.Deny, ProposalDigest: digestOf(4)},
-		{Kind: audit.KindEffect, Code: writ.CodeEffectVerified, ID: "e", Redemption: "first", Observer: "payments", EffectID: "PAY-1"},
+		{Kind: audit.KindEffect, Code: writ.CodeEffectVerified, ID: "e", Redemption: "first", Observer: "payments", EffectID: "PAY-1", ProposalDigest: digestOf(1)},
+		// Nothing but the effect was.
+		{Kind: audit.KindEffect, Code: writ.CodePostconditionFailed, ID: "f", Redemption: "five", Observer: "payments", EffectID: "PAY-5", ProposalDigest: digestOf(5)},
 	} {
 		r.Time = now
 		appendRedemption(t, l, r)
@@ -98,6 +100,7 @@ func TestSeedTells(t *testing.T) {
 		2: {"one", digestOf(102), ""},
 		3: {"three", "", ""},
 		4: {},
+		5: {"five", "", writ.CodePostconditionFailed},
 	} {
 		if i == 0 {
 			continue

@@ -488,8 +488,8 @@ func (x *Groups) GetParent() string {
 }
 
 // CallersFile is callers.yaml: who may speak to the decision point. Without
-// it, or without local callers in it, there are host and operator, known by
-// the secrets that the server makes at each start.
+// it, or without local callers in it, there are host, server and operator,
+// known by the secrets that the server makes at each start.
 type CallersFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Callers       []*Caller              `protobuf:"bytes,1,rep,name=callers,proto3" json:"callers,omitempty"`

@@ -1,8 +1,8 @@
-module github.com/writ-pdp/writ/examples/story
+module github.com/writ-pdp/writ/story
 
 go 1.26.0
 
-replace github.com/writ-pdp/writ => ../..
+replace github.com/writ-pdp/writ => ..
 
 require (
 	github.com/go-jose/go-jose/v4 v4.1.9

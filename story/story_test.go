@@ -3,7 +3,7 @@ package story_test
 import (
 	"testing"
 
-	"github.com/writ-pdp/writ/examples/story"
+	"github.com/writ-pdp/writ/story"
 )
 
 // The records of what most tests begin with.

@@ -20,8 +20,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/writ-pdp/writ/examples/story"
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
+	"github.com/writ-pdp/writ/story"
 )
 
 // paymentsEnv holds what a payment server is told, as JSON.

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/writ-pdp/writ/examples/story"
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
+	"github.com/writ-pdp/writ/story"
 )
 
 // answers is a decision point that gives prepared answers.

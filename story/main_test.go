@@ -28,7 +28,7 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	programs.pdp, programs.certs, programs.mcpCerts = filepath.Join(dir, "pdp"), filepath.Join(dir, "certs"), filepath.Join(dir, "mcp")
 	for _, command := range [][]string{
-		{"go", "-C", filepath.Join("..", ".."), "build", "-o", programs.pdp, "./cmd/pdp"},
+		{"go", "-C", "..", "build", "-o", programs.pdp, "./cmd/pdp"},
 		{programs.pdp, "testcerts", "--domain", "acme.example", programs.certs, "ap-host", "payments", "review-desk"},
 		{programs.pdp, "testcerts", "--host", "mcp.payments.acme.example", programs.mcpCerts, "nobody"},
 	} {

@@ -24,8 +24,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/writ-pdp/writ/examples/story"
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
+	"github.com/writ-pdp/writ/story"
 )
 
 const (
@@ -85,7 +85,7 @@ func newWorld(t *testing.T, fault story.Fault) *world {
 // copyBundle copies the example. Only the keys of its issuer are other ones.
 func (w *world) copyBundle() {
 	w.t.Helper()
-	if err := os.CopyFS(w.bundle, os.DirFS("../accounts-payable")); err != nil {
+	if err := os.CopyFS(w.bundle, os.DirFS("../examples/accounts-payable")); err != nil {
 		w.t.Fatal(err)
 	}
 	keys, err := json.Marshal(w.keys())
