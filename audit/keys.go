@@ -91,7 +91,7 @@ func openHMAC(d *disk, isNew bool) (*hmacKey, error) {
 			return nil, err
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s: is missing: put it back; if it is lost, put 32 random bytes there: what older records tell under the key can't be found any more then", d.path(HMACFile))
+		return nil, fmt.Errorf("%s: is missing: put it back; if it is lost, put 32 random bytes there: what older records tell under the key can't be found any more then, and what was redeemed before is forgotten", d.path(HMACFile))
 	case err != nil:
 		return nil, err
 	case len(secret) != 32:

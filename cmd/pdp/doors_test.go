@@ -154,7 +154,7 @@ func openDoors(t *testing.T, b *bundle.Bundle) *doors {
 	}
 	d := &doors{bundle: b, holder: holder}
 	s, err := server.New(server.Config{
-		Decider: p, Credentials: credentials, LocalHost: d.now, LocalOperator: func() *writ.Caller { return nil },
+		Decider: p, Credentials: credentials, LocalHost: d.now, LocalServer: func() *writ.Caller { return nil }, LocalOperator: func() *writ.Caller { return nil },
 		May: func(c *writ.Caller, method string) bool { return holder.Load().May(c, method) },
 	})
 	if err != nil {

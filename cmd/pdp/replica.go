@@ -174,15 +174,15 @@ func (r *replica) look(ctx context.Context) error {
 	return nil
 }
 
-// noted remembers why the files cannot be used, and logs it once.
+// noted remembers why the files cannot be used, and logs each reason once.
 func (r *replica) noted(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if (err == nil) != (r.fault == nil) {
 		r.since = time.Now()
-		if err != nil {
-			r.log.Error("this replica's keys cannot be read, and the ones before stay for as long as they are certified", "error", err)
-		}
+	}
+	if err != nil && (r.fault == nil || err.Error() != r.fault.Error()) {
+		r.log.Error("the key in this replica's files cannot be used, and the one before stays for as long as it is certified", "error", err)
 	}
 	r.fault = err
 }
@@ -197,7 +197,7 @@ func (r *replica) troubles() []server.Trouble {
 		out = append(out, server.Trouble{Part: "keys", Since: until, Message: "this replica's key is no longer certified, so it mints no grants: certify another with pdp keys replica"})
 	}
 	if fault != nil {
-		out = append(out, server.Trouble{Part: "keys", Since: since, Message: "this replica's keys cannot be read: the server's log says why"})
+		out = append(out, server.Trouble{Part: "keys", Since: since, Message: "the key in this replica's files cannot be used: the server's log says why"})
 	}
 	if s := r.keys.Status(); s.Fault != nil || len(s.Refused) > 0 {
 		out = append(out, server.Trouble{Part: "keys", Message: "keys of other replicas are not followed, or are refused: the server's log says why"})

@@ -27,7 +27,7 @@ import (
 )
 
 // soon is how long anything may take on a busy machine.
-const soon = 20 * time.Second
+const soon = 60 * time.Second
 
 // The files of the local secrets, by who shows them.
 const (
