@@ -111,7 +111,7 @@ func TestRedacted(t *testing.T) {
 	}
 	r, expected := fullRecord(), fullRecord()
 	expected.Redacted = true
-	expected.CallDigest, expected.ProposalDigest, expected.ReviewDigest, expected.TokenDigest = "", "", "", ""
+	expected.CallDigest, expected.ProposalDigest, expected.ReviewDigest, expected.TokenDigest, expected.RetriesDigest = "", "", "", "", ""
 	same(t, leafOf(&r, nil), message(expected))
 }
 

@@ -59,16 +59,16 @@ func (r Reviewed) Review() approval.Review { return r.review }
 // than there would be now, is told so, and nothing is signed. The error is
 // [approval.ErrNotFound], or as in Decide.
 func (p *PDP) Approve(ctx context.Context, caller *writ.Caller, st *Statement) (Reviewed, error) {
-	return p.state(ctx, caller, st, (*stating).approve)
+	return p.state(ctx, caller, methodApprove, st, (*stating).approve)
 }
 
 // Reject closes a review, on behalf of a person who could approve it. The error
 // is as that of Approve.
 func (p *PDP) Reject(ctx context.Context, caller *writ.Caller, st *Statement) (Reviewed, error) {
-	return p.state(ctx, caller, st, (*stating).reject)
+	return p.state(ctx, caller, methodReject, st, (*stating).reject)
 }
 
-func (p *PDP) state(ctx context.Context, caller *writ.Caller, st *Statement, say func(*stating, context.Context) (failure, error)) (Reviewed, error) {
+func (p *PDP) state(ctx context.Context, caller *writ.Caller, method string, st *Statement, say func(*stating, context.Context) (failure, error)) (Reviewed, error) {
 	if err := ctx.Err(); err != nil {
 		return Reviewed{}, fmt.Errorf("pdp: nothing was approved or rejected: %w", err)
 	}
@@ -79,7 +79,7 @@ func (p *PDP) state(ctx context.Context, caller *writ.Caller, st *Statement, say
 	if err != nil {
 		return Reviewed{}, err
 	}
-	c := &stating{p: p, s: s, caller: caller, st: st}
+	c := &stating{p: p, s: s, caller: caller, method: method, st: st}
 	if c.review, err = p.reviews.Get(ctx, st.Review); err != nil {
 		return Reviewed{}, err
 	}
@@ -98,6 +98,8 @@ type stating struct {
 	p      *PDP
 	s      setting
 	caller *writ.Caller
+	is     *writ.Caller // the same, as the world says
+	method string       // that was called
 	st     *Statement
 	review approval.Review
 
@@ -121,6 +123,10 @@ func (c *stating) check(ctx context.Context) (failure, error) {
 		return failure{writ.CodeCallerRevoked, "The caller is revoked.", ""}, nil
 	case c.review.Rejection != nil:
 		return isRejected, nil
+	}
+	// What let the caller in may have been another world.
+	if c.is = s.world.Callers[c.caller.Name]; !s.world.May(c.is, c.method) {
+		return failure{writ.CodeApproverDenied, "The caller may not answer reviews any more.", ""}, nil
 	}
 	claims, f := c.person(ctx)
 	if f.code != "" {
@@ -154,13 +160,13 @@ func (c *stating) person(ctx context.Context) (map[string]string, failure) {
 	if issuer.Tenant != "" && who.Tenant != issuer.Tenant {
 		return nil, failure{writ.CodeSubjectMismatch, "The approver's issuer is another tenant's.", "approver.tenant"}
 	}
-	judged := c.p.tokens.Judge(ctx, s.world, c.caller, &writ.Proposal{Principal: who, Token: c.st.Token, AccessToken: c.st.AccessToken}, s.now)
+	judged := c.p.tokens.Judge(ctx, s.world, c.is, &writ.Proposal{Principal: who, Token: c.st.Token, AccessToken: c.st.AccessToken}, s.now)
 	t := judged.Token
 	if s.disowned(who, t) {
 		return nil, failure{writ.CodeApprovalRevoked, "The approver, their issuer, their token or its key is revoked.", "approver"}
 	}
 	switch {
-	case t == nil && s.world.TokenVouched(c.caller, who.Issuer):
+	case t == nil && s.world.TokenVouched(c.is, who.Issuer):
 		return nil, passed
 	case t == nil:
 		return nil, failure{writ.CodeTokenInvalid, "The approver's token is needed: the bundle has the keys of their issuer.", "access_token"}

@@ -5,4 +5,6 @@ const (
 	methodDecide       = "Decide"
 	methodRedeem       = "Redeem"
 	methodVerifyEffect = "VerifyEffect"
+	methodApprove      = "Approve"
+	methodReject       = "Reject"
 )

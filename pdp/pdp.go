@@ -68,6 +68,10 @@ type Config struct {
 	// MaySign reports whether Keys may sign at an instant: a replica's key is
 	// certified for a time. Nil: always.
 	MaySign func(now time.Time) bool
+	// LearnKeys has Keys trust those who sign now, for a grant whose key is not
+	// known: another replica may have begun to sign with it a moment ago. Nil:
+	// nobody else signs.
+	LearnKeys func(ctx context.Context) error
 	// Name is how the ledger names digests over values that could be guessed: as
 	// the log does, where it is to be filled from there. Nil: as they are.
 	Name func(digest string) string
@@ -92,7 +96,8 @@ type PDP struct {
 	lifetime  time.Duration // of grants
 	approvals time.Duration // their lifetime
 	named     func(string) string
-	maySign   func(time.Time) bool // nil: always
+	maySign   func(time.Time) bool        // nil: always
+	learn     func(context.Context) error // nil: nobody else signs
 	minted    minted
 
 	last atomic.Int64 // the latest instant given out, in Unix nanoseconds
@@ -106,7 +111,7 @@ func New(cfg Config) (*PDP, error) {
 		keys: cfg.Keys, ledger: cfg.Ledger, reviews: cfg.Reviews, shared: cfg.Shared,
 		issuer:   cmp.Or(cfg.Issuer, DefaultIssuer),
 		lifetime: cmp.Or(cfg.GrantLifetime, DefaultGrantLifetime), approvals: cmp.Or(cfg.ApprovalLifetime, DefaultApprovalLifetime),
-		named: cfg.Name, maySign: cfg.MaySign,
+		named: cfg.Name, maySign: cfg.MaySign, learn: cfg.LearnKeys,
 	}
 	switch {
 	case cfg.Log == nil:

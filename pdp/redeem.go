@@ -14,6 +14,7 @@ import (
 	"github.com/writ-pdp/writ/contract"
 	"github.com/writ-pdp/writ/effect"
 	"github.com/writ-pdp/writ/grant"
+	"github.com/writ-pdp/writ/keyring"
 	"github.com/writ-pdp/writ/revocation"
 	"github.com/writ-pdp/writ/snapshot"
 )
@@ -201,13 +202,19 @@ func object(text []byte) (map[string]any, error) {
 }
 
 // checkGrant opens the grant. What was minted here is known by its text.
-func (c *redeeming) checkGrant(context.Context) failure {
+func (c *redeeming) checkGrant(ctx context.Context) failure {
 	if c.r.Grant == "" {
 		return failure{writ.CodeGrantRequired, "There is no grant: the host gets one with the decision on the call.", "grant"}
 	}
 	if c.minted = c.p.minted.find(c.r.Grant); c.minted != nil {
 		c.claims, c.opened = c.minted.claims, true
 		return passed
+	}
+	if c.p.learn != nil {
+		_, _, err := c.p.keys.Open(keyring.TypeGrant, c.r.Grant, grant.MaxSize, c.s.now)
+		if keyring.IsKind(err, keyring.UnknownKey) && c.p.learn(ctx) != nil {
+			return failure{writ.CodeSnapshotStale, "The grant's key is not known here, and which keys there are could not be asked: try again with the same redemption_id.", ""}
+		}
 	}
 	claims, err := grant.Open(c.p.keys, c.r.Grant, c.s.now, c.p.issuer, c.p.ledger.Instance())
 	if fault, ok := errors.AsType[grant.Fault](err); ok {

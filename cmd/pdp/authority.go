@@ -24,7 +24,8 @@ type authority struct {
 	shared  bool                // with other replicas
 	name    func(string) string // see pdp.Config.Name
 
-	certified func(time.Time) bool // see pdp.Config.MaySign; nil: always
+	certified func(time.Time) bool        // see pdp.Config.MaySign; nil: always
+	learn     func(context.Context) error // see pdp.Config.LearnKeys; nil: nobody else signs
 }
 
 // ledgerFlags say how long it is remembered what has been redeemed. What is
@@ -82,6 +83,6 @@ func openAuthority(ctx context.Context, w *worlds, records *audit.Log, remember 
 
 // config adds the authority to what a PDP is made of.
 func (a *authority) config(cfg pdp.Config) pdp.Config {
-	cfg.Keys, cfg.Ledger, cfg.Reviews, cfg.Shared, cfg.Name, cfg.MaySign = a.keys, a.ledger, a.reviews, a.shared, a.name, a.certified
+	cfg.Keys, cfg.Ledger, cfg.Reviews, cfg.Shared, cfg.Name, cfg.MaySign, cfg.LearnKeys = a.keys, a.ledger, a.reviews, a.shared, a.name, a.certified, a.learn
 	return cfg
 }

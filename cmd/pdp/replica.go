@@ -33,6 +33,8 @@ type replica struct {
 	ring   *keyring.Ring
 	keys   *etcd.Keys
 
+	learning chan reading // holds the last reading; whoever has taken it out may read
+
 	until atomic.Int64 // when its key is no longer certified, in Unix nanoseconds
 
 	mu    sync.Mutex
@@ -83,7 +85,8 @@ func openReplica(ctx context.Context, cfg etcd.Config, dir string, remember ledg
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &replica{dir: dir, log: log}
+	r := &replica{dir: dir, log: log, learning: make(chan reading, 1)}
+	r.learning <- reading{}
 	if r.client, err = etcd.Dial(cfg); err != nil {
 		return nil, nil, err
 	}
@@ -116,13 +119,52 @@ func openReplica(ctx context.Context, cfg etcd.Config, dir string, remember ledg
 	r.using = c.statement
 	r.until.Store(c.replica.ExpiresAt.UnixNano())
 	return r, &authority{
-		keys: r.ring, ledger: r.ledger, reviews: reviews, shared: true, certified: r.certified,
+		keys: r.ring, ledger: r.ledger, reviews: reviews, shared: true, certified: r.certified, learn: r.learn,
 		name: func(digest string) string { return digest }, // each replica's log has a key of its own
 	}, nil
 }
 
 // certified reports whether this replica's key may sign.
 func (r *replica) certified(now time.Time) bool { return now.UnixNano() < r.until.Load() }
+
+// Reading the others' keys because of a grant.
+const (
+	learnEvery = 100 * time.Millisecond // at most, whatever strangers bring
+	learnTime  = 2 * time.Second        // for that and what is before it
+)
+
+// reading is one of the others' keys.
+type reading struct {
+	began time.Time
+	done  bool // without a fault
+}
+
+// learn has the ring know the keys that others had published when it was
+// called. One reading serves all who came before it began.
+func (r *replica) learn(ctx context.Context) error {
+	came := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, learnTime)
+	defer cancel()
+	var last reading
+	select {
+	case last = <-r.learning:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { r.learning <- last }()
+	if last.done && last.began.After(came) {
+		return nil
+	}
+	select {
+	case <-time.After(learnEvery - time.Since(last.began)):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	last.began = time.Now()
+	err := r.keys.Refresh(ctx)
+	last.done = err == nil
+	return err
+}
 
 // run keeps what replicas share, and takes up new keys, until ctx ends.
 func (r *replica) run(ctx context.Context) error {

@@ -35,24 +35,25 @@ func newCluster(t testing.TB, cfg etcdtest.Config) *cluster {
 			t.Error(err)
 		}
 	})
-	c.push(version(1))
+	if err := c.push(version(1)); err != nil {
+		t.Fatal(err)
+	}
 	c.root = filepath.Join(c.dir, "root.key")
 	run(t, 0, "keys", "root", c.root)
 	return c
 }
 
 // push pushes a bundle, again where that is not known to have been done.
-func (c *cluster) push(files []bundle.File) {
-	c.t.Helper()
+func (c *cluster) push(files []bundle.File) error {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
 	for {
 		_, err := c.pusher.Push(ctx, files, etcd.PushOptions{By: "test"})
 		if err == nil {
-			return
+			return nil
 		}
 		if !errors.Is(err, etcd.ErrConcurrent) || ctx.Err() != nil {
-			c.t.Fatal(err)
+			return fmt.Errorf("pushing: %w", err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -157,7 +157,7 @@ func troublesOf(t testing.TB, r *replica) map[string][]string {
 func TestKeyRenewed(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, etcdtest.Config{})
-	all, _ := c.replicas(2)
+	all, proxies := c.replicas(2)
 	one, two := all[0], all[1]
 	var before []*writv1.RedeemRequest
 	for i := range 3 {
@@ -165,6 +165,9 @@ func TestKeyRenewed(t *testing.T) {
 	}
 	old := kid(t, before[0].GetGrant())
 
+	for _, p := range proxies[1] { // the other hears late of it
+		p.SetDelay(300 * time.Millisecond)
+	}
 	// As pdp keys replica says: made elsewhere, moved over the old, the key last.
 	fresh, place := c.certify("fresh"), filepath.Join(c.dir, "replica-0")
 	for _, name := range keyFiles {
@@ -176,12 +179,14 @@ func TestKeyRenewed(t *testing.T) {
 	eventually(t, func() error {
 		after = granted(t, one, fmt.Sprint("after-", time.Now().UnixNano()))
 		if kid(t, after.GetGrant()) == old {
-			time.Sleep(50 * time.Millisecond)
 			return fmt.Errorf("it signs with the old key still: %s", one.told())
 		}
 		return nil
 	})
 	redeemed(t, two, after, "REDEEMED")
+	for _, p := range proxies[1] {
+		p.SetDelay(0)
+	}
 	redeemed(t, two, before[0], "REDEEMED")
 	redeemed(t, one, before[1], "REDEEMED")
 	one.kill()

@@ -39,7 +39,7 @@ func TestLinearizableReplicas(t *testing.T) {
 	replicas, proxies := c.replicas(3)
 	s := &system{t: t, replicas: replicas}
 	x := &troubles{s: s, c: c, proxies: proxies, done: map[string]int{}}
-	s.run(t, 18, enough, most, x.make, x.push)
+	s.run(t, 32, enough, most, x.make, x.push)
 	t.Logf("troubles: %v; %d bundles were pushed", x.done, x.pushed)
 }
 

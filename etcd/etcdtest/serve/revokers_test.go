@@ -44,11 +44,7 @@ func (s *system) revoker(id int, stop <-chan struct{}) {
 		g := s.group(rand.IntN(lanes))
 		own := rand.IntN(3) > 0 // one that nobody else goes for
 		if own {
-			g = newGroup(fmt.Sprintf("revoked-%d-%d", id, n))
-			at := rand.IntN(len(s.replicas))
-			if l := s.replicas[at].life.Load(); l != nil {
-				s.mint(caller, at, l, g)
-			}
+			g = s.fresh(caller, fmt.Sprintf("revoked-%d-%d", id, n))
 		}
 		if id%2 == 1 && rand.IntN(3) > 0 { // tools and keys void much
 			continue
@@ -57,13 +53,7 @@ func (s *system) revoker(id int, stop <-chan struct{}) {
 		if subject == "" || !s.revoke(caller, history.Revoke, subject) {
 			continue
 		}
-		var all sync.WaitGroup
-		for at := range s.replicas {
-			if l := s.replicas[at].life.Load(); l != nil {
-				all.Go(func() { s.redeem(caller, at, l, g) })
-			}
-		}
-		all.Wait()
+		s.try(caller, g)
 		if shared := strings.HasPrefix(subject, "key:") || strings.HasPrefix(subject, "tool:"); own && !shared {
 			continue
 		}
@@ -74,6 +64,27 @@ func (s *system) revoker(id int, stop <-chan struct{}) {
 			}
 		}
 	}
+}
+
+// fresh is a new group, with a grant if a replica that was asked answers.
+func (s *system) fresh(caller int, name string) *group {
+	g := newGroup(name)
+	at := rand.IntN(len(s.replicas))
+	if l := s.replicas[at].life.Load(); l != nil {
+		s.mint(caller, at, l, g)
+	}
+	return g
+}
+
+// try redeems from a group at all replicas at once.
+func (s *system) try(caller int, g *group) {
+	var all sync.WaitGroup
+	for at := range s.replicas {
+		if l := s.replicas[at].life.Load(); l != nil {
+			all.Go(func() { s.redeem(caller, at, l, g) })
+		}
+	}
+	all.Wait()
 }
 
 // subject is one on which a grant of the group depends; empty: it has none.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/writ-pdp/writ/etcd/etcdtest"
+	"github.com/writ-pdp/writ/etcd/etcdtest/history"
 )
 
 // troubles are what goes wrong for replicas.
@@ -102,15 +103,29 @@ func (x *troubles) make(stop <-chan struct{}) {
 	}
 }
 
-// push pushes bundles until it is told to stop. Grants of before are worth
-// nothing then, except where they were minted.
+// push pushes bundles until it is told to stop, some of which revoke, too. Grants of
+// before are worth nothing then, except where they were minted.
 func (x *troubles) push(stop <-chan struct{}) {
+	const caller = -100
 	var lines []string
-	for wait(stop, time.Second+rand.N(4*time.Second)) {
+	for wait(stop, time.Second+rand.N(3*time.Second)) {
 		x.pushed++
-		if n := len(lines); n < 200 && rand.IntN(2) == 0 {
-			lines = append(lines, fmt.Sprintf("- {kind: principal, issuer: %q, id: pushed-%d, reason: test}\n", issuer, n))
+		if len(lines) == 200 || rand.IntN(3) == 0 {
+			if err := x.c.push(version(1+x.pushed, lines...)); err != nil {
+				x.s.t.Error(err)
+			}
+			continue
 		}
-		x.c.push(version(1+x.pushed, lines...))
+		g := x.s.fresh(caller, fmt.Sprint("pushed-", x.pushed))
+		subject := g.proposal.GetPrincipal().GetSubject()
+		lines = append(lines, fmt.Sprintf("- {kind: principal, issuer: %q, id: %q, reason: test}\n", issuer, subject))
+		done := x.s.recorder.Begin(history.Operation{Client: caller, Kind: history.Revoke, Subject: "principal:" + subject})
+		if err := x.c.push(version(1+x.pushed, lines...)); err != nil {
+			x.s.t.Error(err)
+			done(history.Lost, 0)
+			continue
+		}
+		done(history.Done, 0)
+		x.s.try(caller, g)
 	}
 }
