@@ -346,7 +346,8 @@ func (p *PDP) Review(ctx context.Context, id string) (review approval.Review, no
 	return review, p.now(), err
 }
 
-// WatchReviews yields the open reviews, then each that is opened or changes.
+// WatchReviews yields the reviews that are kept, then each that is opened or
+// changes.
 func (p *PDP) WatchReviews(ctx context.Context) iter.Seq2[approval.Review, error] {
 	return p.reviews.Watch(ctx)
 }

@@ -25,7 +25,8 @@ type Reviewer interface {
 	Reviews(ctx context.Context, closed bool, limit int) (reviews []approval.Review, more bool, now time.Time, err error)
 	// Review returns one review, and the instant at which it is judged.
 	Review(ctx context.Context, id string) (review approval.Review, now time.Time, err error)
-	// WatchReviews yields the open reviews, then each that is opened or changes.
+	// WatchReviews yields the reviews that are kept, then each that is opened or
+	// changes.
 	WatchReviews(ctx context.Context) iter.Seq2[approval.Review, error]
 	// Now is the instant at which a review would be judged.
 	Now() time.Time
@@ -102,8 +103,8 @@ func (a *approvals) GetReview(ctx context.Context, req *writv1.GetReviewRequest)
 	return &writv1.GetReviewResponse{Review: reviewToProto(&r, now)}, nil
 }
 
-// WatchReviews streams the open reviews, and then each that is opened or
-// changes.
+// WatchReviews streams the reviews that are kept, and then each that is opened
+// or changes.
 func (a *approvals) WatchReviews(_ *writv1.WatchReviewsRequest, stream writv1.ApprovalService_WatchReviewsServer) error {
 	if a.reviewer == nil {
 		return errNoReviews

@@ -1059,7 +1059,7 @@ func (*WatchReviewsRequest) Descriptor() ([]byte, []int) {
 	return file_writ_v1_approval_proto_rawDescGZIP(), []int{10}
 }
 
-// WatchReviewsResponse is one review that is open, was opened, or has changed.
+// WatchReviewsResponse is one review that is kept, was opened, or has changed.
 type WatchReviewsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The review, as it is now.

@@ -37,8 +37,9 @@ type ApprovalServiceClient interface {
 	ListReviews(ctx context.Context, in *ListReviewsRequest, opts ...grpc.CallOption) (*ListReviewsResponse, error)
 	// GetReview returns one review, as it is to be shown to a person.
 	GetReview(ctx context.Context, in *GetReviewRequest, opts ...grpc.CallOption) (*GetReviewResponse, error)
-	// WatchReviews streams the open reviews, and then each that is opened or
-	// changes.
+	// WatchReviews streams the reviews that are kept, closed ones too, and then
+	// each that is opened or changes. Who reads slowly misses states in between,
+	// never the last one. That a review's time is over is no change.
 	WatchReviews(ctx context.Context, in *WatchReviewsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchReviewsResponse], error)
 	// Approve signs one person's agreement to one review.
 	Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*ApproveResponse, error)
@@ -124,8 +125,9 @@ type ApprovalServiceServer interface {
 	ListReviews(context.Context, *ListReviewsRequest) (*ListReviewsResponse, error)
 	// GetReview returns one review, as it is to be shown to a person.
 	GetReview(context.Context, *GetReviewRequest) (*GetReviewResponse, error)
-	// WatchReviews streams the open reviews, and then each that is opened or
-	// changes.
+	// WatchReviews streams the reviews that are kept, closed ones too, and then
+	// each that is opened or changes. Who reads slowly misses states in between,
+	// never the last one. That a review's time is over is no change.
 	WatchReviews(*WatchReviewsRequest, grpc.ServerStreamingServer[WatchReviewsResponse]) error
 	// Approve signs one person's agreement to one review.
 	Approve(context.Context, *ApproveRequest) (*ApproveResponse, error)
