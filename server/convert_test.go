@@ -300,6 +300,22 @@ func fillNoun(v reflect.Value, next *int) {
 		}
 	case reflect.Array:
 		v.Index(0).SetUint(uint64(*next))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(1 / float64(*next))
+	case reflect.Uint8:
+		v.SetUint(1)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillNoun(v.Elem(), next)
+	case reflect.Map:
+		name := reflect.New(v.Type().Key()).Elem()
+		value := reflect.New(v.Type().Elem()).Elem()
+		fillNoun(name, next)
+		fillNoun(value, next)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(name, value)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fillNoun(v.Field(i), next)

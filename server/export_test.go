@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/writ-pdp/writ"
+	"github.com/writ-pdp/writ/approval"
 	writv1 "github.com/writ-pdp/writ/gen/writ/v1"
 )
 
@@ -65,3 +67,6 @@ func CalledBy(ctx context.Context, caller *writ.Caller) context.Context {
 func Redeem(ctx context.Context, e Enforcer, req *writv1.RedeemRequest) (*writv1.RedeemResponse, error) {
 	return (&enforcement{enforcer: e}).Redeem(ctx, req)
 }
+
+// ReviewToProto writes a review for the wire.
+func ReviewToProto(r *approval.Review, now time.Time) *writv1.Review { return reviewToProto(r, now) }

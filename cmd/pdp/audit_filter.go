@@ -50,7 +50,7 @@ type logLine struct {
 
 // filterFlags choose records. All that are given must hold.
 type filterFlags struct {
-	Kind      []string `help:"decision, explanation, revocation, reload, start or stop; may be repeated." placeholder:"KIND" group:"Which records"`
+	Kind      []string `help:"decision, explanation, redemption, approval, effect, revocation, reload, start or stop; may be repeated." placeholder:"KIND" group:"Which records"`
 	Principal string   `help:"For whom: a Cedar entity as the record has it, or a subject." placeholder:"NAME" group:"Which records"`
 	Actor     string   `help:"Who acted: a Cedar entity as the record has it." placeholder:"NAME" group:"Which records"`
 	Caller    string   `help:"The caller's name." placeholder:"NAME" group:"Which records"`

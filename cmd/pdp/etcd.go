@@ -21,7 +21,7 @@ import (
 
 // etcdFlags say how to reach an etcd cluster.
 type etcdFlags struct {
-	Etcd             []string `help:"Client addresses of the etcd members that keep the bundle and the revocations: HOST:PORT, or with https://." env:"WRIT_ETCD" placeholder:"HOST:PORT,…" group:"etcd"`
+	Etcd             []string `help:"Client addresses of the etcd members that keep the bundle and the revocations: HOST:PORT, or with https://." env:"WRIT_ETCD" placeholder:"HOST:PORT" group:"etcd"`
 	EtcdPrefix       string   `help:"What the keys begin with." default:"/writ/" env:"WRIT_ETCD_PREFIX" placeholder:"/NAME/" group:"etcd"`
 	EtcdCA           string   `name:"etcd-ca" help:"File of the CA certificates (PEM) of the members. Without it, the system's." env:"WRIT_ETCD_CA" placeholder:"FILE" group:"etcd"`
 	EtcdCert         string   `help:"File of the client certificate (PEM); re-read for each connection." env:"WRIT_ETCD_CERT" placeholder:"FILE" group:"etcd"`

@@ -119,7 +119,7 @@ func openReplica(ctx context.Context, cfg etcd.Config, dir string, remember ledg
 	r.using = c.statement
 	r.until.Store(c.replica.ExpiresAt.UnixNano())
 	return r, &authority{
-		keys: r.ring, ledger: r.ledger, reviews: reviews, shared: true, certified: r.certified,
+		keys: r.ring, ledger: r.ledger, reviews: reviews, shared: true, certified: r.certified, learn: r.learn,
 		name: func(digest string) string { return digest }, // each replica's log has a key of its own
 	}, nil
 }
