@@ -91,6 +91,22 @@ func (r *Ring) Current(now time.Time) *Key {
 	return r.current
 }
 
+// Renew replaces the current key, if it is the one of this id, because it must
+// not be signed with any more. It returns what is to be signed with then; nil:
+// the key was given to the ring, which makes no other.
+func (r *Ring) Renew(id string, now time.Time) *Key {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current.id != id { // somebody was quicker
+		return r.current
+	}
+	if !r.made {
+		return nil
+	}
+	r.replace(Generate(), now)
+	return r.current
+}
+
 // old reports whether the key has to be replaced. r.mu is held.
 func (r *Ring) old(now time.Time) bool { return r.made && now.Sub(r.since) >= r.rotateEvery }
 

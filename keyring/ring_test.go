@@ -350,3 +350,35 @@ func TestExplanations(t *testing.T) {
 		}
 	}
 }
+
+// TestRenew: a ring that makes its keys has another at once; what the old one
+// signed still opens. A key that was given is not replaced.
+func TestRenew(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	r, err := keyring.New(keyring.Config{}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := r.Current(now)
+	signed := old.Sign(keyring.TypeGrant, []byte("{}"))
+	if k := r.Renew("another", now); k != old {
+		t.Error("another key's renewal replaced the current one")
+	}
+	fresh := r.Renew(old.ID(), now)
+	if fresh == nil || fresh.ID() == old.ID() || r.Current(now) != fresh {
+		t.Errorf("renewed: %v", fresh)
+	}
+	if _, kid, err := r.Open(keyring.TypeGrant, signed, 4096, now); err != nil || kid != old.ID() {
+		t.Errorf("of the old key: %s, %v", kid, err)
+	}
+	if k := r.Renew(old.ID(), now); k != fresh {
+		t.Error("renewed twice for one key")
+	}
+	given, err := keyring.New(keyring.Config{Key: keyring.Generate()}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := given.Renew(given.Current(now).ID(), now); k != nil {
+		t.Error("a given key was replaced")
+	}
+}

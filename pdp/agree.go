@@ -232,11 +232,12 @@ func (c *stating) approve(context.Context) (failure, error) {
 	if !a.ExpiresAt.After(a.IssuedAt) {
 		return failure{writ.CodeApprovalExpired, "The time of this review is over: propose the call again.", ""}, nil
 	}
-	if !c.p.signs(c.s.now) {
-		return failure{writ.CodeGrantInvalid, uncertified, ""}, nil
+	signing := c.p.signing(&c.s)
+	if signing == nil {
+		return failure{writ.CodeGrantInvalid, unsigned, ""}, nil
 	}
 	var err error
-	if c.signed, err = approval.Sign(c.p.keys.Current(c.s.now), &approval.Statement{
+	if c.signed, err = approval.Sign(signing, &approval.Statement{
 		Issuer: c.p.issuer, Instance: c.p.ledger.Instance(), ID: a.ID, Review: c.review.ID, Approver: a.Approver, Claims: a.Claims,
 		ProposalDigest: a.ProposalDigest, ReviewDigest: a.ReviewDigest, IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt,
 	}); err != nil {

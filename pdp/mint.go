@@ -12,6 +12,7 @@ import (
 	"github.com/writ-pdp/writ/contract"
 	"github.com/writ-pdp/writ/decide"
 	"github.com/writ-pdp/writ/grant"
+	"github.com/writ-pdp/writ/keyring"
 	"github.com/writ-pdp/writ/revocation"
 )
 
@@ -34,8 +35,9 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 	if !held.GrantRequired(contract.MethodRule{Effect: d.Effect}) && !q.grant {
 		return d, nil
 	}
-	if !p.signs(s.now) {
-		return deny(d, writ.CodeGrantInvalid, uncertified), nil
+	signing := p.signing(s)
+	if signing == nil {
+		return deny(d, writ.CodeGrantInvalid, unsigned), nil
 	}
 	expires := p.expiry(s, q.proposal).Truncate(time.Second)
 	if !expires.After(s.now) {
@@ -62,7 +64,6 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 	if t := q.proposal.Token; t != nil {
 		o.claims.KeyThumbprint, o.claims.CertificateThumbprint = t.KeyThumbprint, t.CertificateThumbprint
 	}
-	signing := p.keys.Current(s.now)
 	o.claims.KeyID = signing.ID()
 	var err error
 	if o.token, err = grant.Mint(signing, &o.claims); err != nil {
@@ -72,10 +73,27 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 	return d, o
 }
 
-// uncertified is why nothing is signed.
-const uncertified = "This replica's key is no longer certified, so that it signs nothing: ask another one."
+// unsigned is why nothing is signed.
+const unsigned = "The key of this decision point, or of this replica of it, is revoked or no longer certified, so that it signs nothing."
 
-func (p *PDP) signs(now time.Time) bool { return p.maySign == nil || p.maySign(now) }
+// signing is the key to sign with; nil: there is none that may be used. Where
+// keys are made here, a revoked one is replaced at once.
+func (p *PDP) signing(s *setting) *keyring.Key {
+	if p.maySign != nil && !p.maySign(s.now) {
+		return nil
+	}
+	key := p.keys.Current(s.now)
+	for range 2 {
+		if key == nil {
+			return nil
+		}
+		if _, revoked := s.world.Revocations.Revoked(revocation.Key, p.issuer, key.ID(), s.now, s.now); !revoked {
+			return key
+		}
+		key = p.keys.Renew(key.ID(), s.now)
+	}
+	return nil
+}
 
 // deny makes another answer of a decision, in place of what was decided.
 func deny(d writ.Decision, code writ.Code, why string) writ.Decision {
@@ -168,5 +186,6 @@ func (p *PDP) basis(s *setting, q asked) []string {
 	for i, n := range names {
 		basis[i] = grant.Basis(string(n.Kind), n.Issuer, n.ID)
 	}
-	return basis
+	slices.Sort(basis)
+	return slices.Compact(basis)
 }

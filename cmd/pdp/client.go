@@ -148,7 +148,7 @@ func readSecret(credentials, name string) (string, error) {
 }
 
 func connect(addr string, transport credentials.TransportCredentials, secret string) (*client, error) {
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(transport))
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(transport), grpc.WithUnaryInterceptor(tell), grpc.WithStreamInterceptor(tellStream))
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,12 +28,24 @@ type rootKeyCmd struct {
 }
 
 func (k *rootKeyCmd) Run(c *console) error {
-	key, err := keyring.CreateKey(k.File)
+	key, err := createKey(k.File)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "root key %s in %s\n", key.ID(), k.File)
 	return nil
+}
+
+// createKey makes a key and its file, which must not be there yet.
+func createKey(file string) (*keyring.Key, error) {
+	key, err := keyring.CreateKey(file)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("there is a file %s already, and a key is never written over: name another place", file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	return key, nil
 }
 
 type replicaKeyCmd struct {
@@ -59,12 +73,13 @@ what the old key signed stays good.`
 func (k *replicaKeyCmd) Run(c *console) error {
 	root, err := keyring.ReadKey(k.Root)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the root's key (--root names its file; pdp keys root makes one): %w", err)
 	}
 	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
 		return err
 	}
-	key, err := keyring.CreateKey(filepath.Join(k.Dir, replicaFile))
+	file := filepath.Join(k.Dir, replicaFile)
+	key, err := createKey(file)
 	if err != nil {
 		return err
 	}
@@ -73,6 +88,7 @@ func (k *replicaKeyCmd) Run(c *console) error {
 		Name: k.Name, Public: key.Public(), Instance: k.Instance, IssuedAt: now, ExpiresAt: now.Add(k.Valid),
 	})
 	if err != nil {
+		os.Remove(file) // nobody has certified it, and it would be in the way
 		return err
 	}
 	public, err := keyring.MarshalPublic(root.Public())

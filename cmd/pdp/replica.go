@@ -17,7 +17,10 @@ import (
 
 	"github.com/writ-pdp/writ/etcd"
 	"github.com/writ-pdp/writ/keyring"
+	"github.com/writ-pdp/writ/pdp"
+	"github.com/writ-pdp/writ/revocation"
 	"github.com/writ-pdp/writ/server"
+	"github.com/writ-pdp/writ/snapshot"
 )
 
 // lookAtKeys is how often a replica looks whether it has been given another key.
@@ -230,13 +233,19 @@ func (r *replica) noted(err error) {
 }
 
 // troubles are what /readyz tells.
-func (r *replica) troubles() []server.Trouble {
+func (r *replica) troubles(world *snapshot.Snapshot) []server.Trouble {
 	r.mu.Lock()
 	fault, since := r.fault, r.since
 	r.mu.Unlock()
 	var out []server.Trouble
 	if until := time.Unix(0, r.until.Load()); !time.Now().Before(until) {
 		out = append(out, server.Trouble{Part: "keys", Since: until, Message: "this replica's key is no longer certified, so it mints no grants: certify another with pdp keys replica"})
+	}
+	if world != nil {
+		now := time.Now()
+		if _, revoked := world.Revocations.Revoked(revocation.Key, pdp.DefaultIssuer, r.ring.Current(now).ID(), now, now); revoked {
+			out = append(out, server.Trouble{Part: "keys", Message: "this replica's key is revoked, so it signs nothing: certify another with pdp keys replica"})
+		}
 	}
 	if fault != nil {
 		out = append(out, server.Trouble{Part: "keys", Since: since, Message: "the key in this replica's files cannot be used: the server's log says why"})

@@ -37,7 +37,10 @@ change the direction of writing, appear as \u202e.
   pdp review list
   pdp review show ID
   pdp review approve ID --as SUBJECT
-  pdp review reject ID --as SUBJECT --reason "not this supplier"`
+  pdp review reject ID --as SUBJECT --reason "not this supplier"
+
+Exit codes of approve and reject: 0 it is done; 3 or 4 it is not, and the code
+that is printed says why; 1 nobody answered, you or the server.`
 }
 
 // reviewFlags say which server is asked, and how the answer is printed.

@@ -337,7 +337,7 @@ func (s *service) troubles() []server.Trouble {
 		out = append(out, s.tls.Troubles()...)
 	}
 	if s.replica != nil {
-		out = append(out, s.replica.troubles()...)
+		out = append(out, s.replica.troubles(s.worlds.holder.Load())...)
 	}
 	out = append(out, s.authority.troubles()...)
 	if s.forwarded != nil {

@@ -30,7 +30,7 @@ type system struct {
 	// alone: there is one replica, whose ledger is in its memory.
 	alone bool
 
-	calls atomic.Int64 // mints and redemptions so far
+	calls atomic.Int64 // grants and redemptions so far
 
 	mu     sync.Mutex // guards the rest
 	groups []*group
@@ -122,7 +122,9 @@ func (s *system) caller(id, enough int, until time.Time) {
 		have := len(g.grants)
 		g.mu.Unlock()
 		if have == 0 || have < grantsEach && rand.IntN(6) == 0 {
-			s.mint(id, at, l, g)
+			if s.mint(id, at, l, g); have == 0 {
+				time.Sleep(rand.N(100 * time.Millisecond)) // it may have been refused, because the tool is revoked
+			}
 		} else {
 			s.redeem(id, at, l, g)
 		}
@@ -154,8 +156,7 @@ func (s *system) count(what, code string) {
 func (s *system) mint(id, at int, l *life, g *group) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	n := s.calls.Add(1)
-	o := history.Operation{Client: id, Kind: history.Mint, Proposal: g.name(), Grant: fmt.Sprint("none-", n), Call: s.recorder.Now()}
+	o := history.Operation{Client: id, Kind: history.Mint, Proposal: g.name(), Grant: crand.Text(), Call: s.recorder.Now()}
 	a, err := l.decide(ctx, g.proposal)
 	o.Back = s.recorder.Now()
 	if !s.answered("mint", err) {
@@ -172,6 +173,7 @@ func (s *system) mint(id, at int, l *life, g *group) {
 		} else if g.digest != digest {
 			s.t.Errorf("%s is the proposal %s, and was %s", g.name(), digest, g.digest)
 		}
+		s.calls.Add(1)
 		o.Grant, o.Result = a.GetGrant().GetId(), history.Done
 		s.mu.Lock()
 		s.minted[o.Grant] = g.name()

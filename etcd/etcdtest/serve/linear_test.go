@@ -13,7 +13,7 @@ import (
 	"github.com/writ-pdp/writ/etcd/etcdtest/history"
 )
 
-// calls is how many proposals and redemptions are sent: as many as there is time
+// calls is how many grants are minted and redemptions sent: as many as there is time
 // for, which is short, or what WRIT_LINEARIZABLE_CALLS says, however long it
 // takes; one test after the other then.
 func calls(t *testing.T, most time.Duration) (int, time.Duration) {
