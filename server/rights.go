@@ -38,14 +38,14 @@ var rights = map[string]right{
 	"/writ.v1.EnforcementService/VerifyEffect": {},
 	"/writ.v1.EnforcementService/GetKeys":      {},
 
-	"/writ.v1.ApprovalService/ListReviews":  {},
+	"/writ.v1.ApprovalService/ListReviews":  {cost: 20},
 	"/writ.v1.ApprovalService/GetReview":    {},
 	"/writ.v1.ApprovalService/WatchReviews": {long: true},
 	"/writ.v1.ApprovalService/Approve":      {},
 	"/writ.v1.ApprovalService/Reject":       {},
 
 	"/writ.v1.RevocationService/Revoke":           {},
-	"/writ.v1.RevocationService/ListRevocations":  {},
+	"/writ.v1.RevocationService/ListRevocations":  {cost: 20},
 	"/writ.v1.RevocationService/WatchRevocations": {long: true},
 
 	"/writ.v1.AuditService/WatchDecisions":      {long: true},
