@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -159,4 +160,13 @@ func TestFileHangs(t *testing.T) {
 		t.Error("sent while the disk hangs")
 	}
 	close(leave)
+	// What hung is still at work in the directory: it is waited for.
+	c.Prove = prove
+	for range 1000 {
+		if _, err = f.Send(t.Context(), c); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("the disk answers again: %v", err)
 }
