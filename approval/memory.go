@@ -3,7 +3,6 @@ package approval
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"sync"
@@ -11,46 +10,6 @@ import (
 
 	"github.com/writ-pdp/writ/canon"
 )
-
-// Limits say how long a store keeps reviews, and how many. Zero fields have
-// their defaults.
-type Limits struct {
-	// Life is how long people can answer a review. Default 24 h.
-	Life time.Duration
-	// Keep is how much longer a review can be looked at, and a rejected one stays
-	// rejected. Default 24 h.
-	Keep time.Duration
-	// MaxReviews and MaxBytes are how many reviews are kept, and in how many
-	// bytes. Default 10,000 and 64 MiB. Whatever is over and was not rejected
-	// makes room first; then nothing more is opened.
-	MaxReviews int
-	MaxBytes   int
-}
-
-// Defaults of [Limits].
-const (
-	DefaultLife       = 24 * time.Hour
-	DefaultKeep       = 24 * time.Hour
-	DefaultMaxReviews = 10_000
-	DefaultMaxBytes   = 64 << 20
-)
-
-// Filled returns l with its defaults.
-func (l Limits) Filled() Limits {
-	l.Life = cmp.Or(l.Life, DefaultLife)
-	l.Keep = cmp.Or(l.Keep, DefaultKeep)
-	l.MaxReviews = cmp.Or(l.MaxReviews, DefaultMaxReviews)
-	l.MaxBytes = cmp.Or(l.MaxBytes, DefaultMaxBytes)
-	return l
-}
-
-// Check says what is wrong with l, or nothing.
-func (l Limits) Check() error {
-	if l.Life < 0 || l.Keep < 0 || l.MaxReviews < 0 || l.MaxBytes < 0 {
-		return errors.New("approval: a limit of reviews is less than nothing")
-	}
-	return nil
-}
 
 // MemoryConfig is what a [Memory] needs.
 type MemoryConfig struct {
@@ -66,8 +25,9 @@ type Memory struct {
 	mu       sync.Mutex // guards all below
 	reviews  map[string]*kept
 	proposed map[canon.Digest][]string // ids by proposal
-	bytes    int                       // of reviews
+	tally    Tally                     // of reviews
 	swept    time.Time                 // when the last look for what can be forgotten was
+	over     time.Time                 // no review makes room before; zero: one may
 	watchers map[*watcher]struct{}
 }
 
@@ -109,7 +69,7 @@ func (m *Memory) Open(ctx context.Context, r Review) (Review, error) {
 	if have, err := m.stands(id, r.Opened); have != nil {
 		return have.review, err
 	}
-	if !m.makeRoom(id, len(data), r.Opened) {
+	if !m.makeRoom(id, r.Caller.Name, len(data), r.Opened) {
 		return Review{}, ErrFull
 	}
 	m.put(fresh, len(data))
@@ -139,12 +99,15 @@ func (m *Memory) stands(id string, now time.Time) (*kept, error) {
 // put keeps r in place of what its id named before. m.mu is held.
 func (m *Memory) put(r Review, size int) {
 	if before := m.reviews[r.ID]; before != nil {
-		m.bytes -= before.size
+		m.tally.Remove(before.review.Caller.Name, before.size)
 	} else {
 		m.proposed[proposalOf(&r)] = append(m.proposed[proposalOf(&r)], r.ID)
 	}
 	m.reviews[r.ID] = &kept{r, size}
-	m.bytes += size
+	if end := m.end(&r); end.Before(m.over) {
+		m.over = end
+	}
+	m.tally.Add(r.Caller.Name, size)
 	for w := range m.watchers {
 		w.tell(r.ID)
 	}
@@ -153,7 +116,7 @@ func (m *Memory) put(r Review, size int) {
 // drop forgets a review. m.mu is held.
 func (m *Memory) drop(id string) {
 	r := m.reviews[id]
-	m.bytes -= r.size
+	m.tally.Remove(r.review.Caller.Name, r.size)
 	delete(m.reviews, id)
 	digest := proposalOf(&r.review)
 	if m.proposed[digest] = slices.DeleteFunc(m.proposed[digest], func(other string) bool { return other == id }); len(m.proposed[digest]) == 0 {
@@ -164,18 +127,20 @@ func (m *Memory) drop(id string) {
 // sweepEvery is how often what can be forgotten is looked for.
 const sweepEvery = time.Minute
 
-// makeRoom reports whether a review of so many bytes can be kept in place of
-// what id names. m.mu is held.
-func (m *Memory) makeRoom(id string, size int, now time.Time) bool {
-	if have := m.reviews[id]; have != nil {
-		size -= have.size
+// end is when a review begins to make room for others.
+func (m *Memory) end(r *Review) time.Time {
+	if r.Rejection != nil {
+		return r.Expires.Add(m.limits.Keep)
 	}
-	fits := func() bool {
-		count := len(m.reviews)
-		if m.reviews[id] == nil {
-			count++
-		}
-		return count <= m.limits.MaxReviews && m.bytes+size <= m.limits.MaxBytes
+	return r.Expires
+}
+
+// makeRoom reports whether a caller's review of so many bytes can be kept in
+// place of what id names. m.mu is held.
+func (m *Memory) makeRoom(id, caller string, size int, now time.Time) bool {
+	if have := m.reviews[id]; have != nil {
+		m.tally.Remove(have.review.Caller.Name, have.size)
+		defer m.tally.Add(have.review.Caller.Name, have.size)
 	}
 	if now.Sub(m.swept) >= sweepEvery || now.Before(m.swept) {
 		m.swept = now
@@ -185,15 +150,22 @@ func (m *Memory) makeRoom(id string, size int, now time.Time) bool {
 			}
 		}
 	}
-	if fits() {
+	if m.limits.Room(&m.tally, caller, size) {
 		return true
 	}
+	if now.Before(m.over) {
+		return false // who asks often may not have all looked through each time
+	}
+	m.over = time.Time{}
 	for other, k := range m.reviews {
-		if other != id && (k.review.Rejection == nil && !now.Before(k.review.Expires) || !now.Before(k.review.Expires.Add(m.limits.Keep))) {
+		end := m.end(&k.review)
+		if other != id && !now.Before(end) {
 			m.drop(other)
+		} else if m.over.IsZero() || end.Before(m.over) {
+			m.over = end
 		}
 	}
-	return fits()
+	return m.limits.Room(&m.tally, caller, size)
 }
 
 // Get implements [Store].
@@ -282,7 +254,7 @@ func (m *Memory) change(ctx context.Context, id string, change func(Review) (Rev
 	if err != nil {
 		return have.review, err
 	}
-	if m.bytes+len(data)-have.size > m.limits.MaxBytes {
+	if m.tally.All.Bytes+len(data)-have.size > m.limits.MaxBytes {
 		return have.review, ErrFull
 	}
 	m.put(changed, len(data))

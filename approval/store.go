@@ -52,7 +52,7 @@ var (
 	ErrNotFound = errors.New("there is no such review, or it has been forgotten: propose the call again")
 	ErrRejected = errors.New("somebody has rejected this review")
 	ErrExpired  = errors.New("the time of this review is over: propose the call again")
-	ErrFull     = errors.New("there are too many reviews, or too much in one: let people answer those that are open")
+	ErrFull     = errors.New("there are too many reviews, or too many of this caller, or too much in one: let people answer those that are open")
 	ErrNoDigest = errors.New("the review has no digest")
 )
 

@@ -76,7 +76,7 @@ func Build(files []File, previous *Bundle) (*Bundle, writ.Faults) {
 	servers := b.clean(b.readServers)
 	known := b.clean(b.readEntities)
 	b.callersRead = callers
-	b.crossCheck(servers, callers)
+	b.crossCheck(servers, callers, issuers)
 	schema := false
 	if servers && issuers {
 		schema = b.clean(b.makeSchema)
@@ -120,10 +120,13 @@ func Build(files []File, previous *Bundle) (*Bundle, writ.Faults) {
 }
 
 // crossCheck holds against each other what different files say.
-func (b *builder) crossCheck(servers, callers bool) {
+func (b *builder) crossCheck(servers, callers, issuers bool) {
 	same := b.sameServers && b.sameCallers
 	if servers && callers {
 		b.step("redeemers", same, b.checkRedeemers, func() {})
+	}
+	if servers && issuers {
+		b.step("possession", b.sameServers && b.sameIssuers, b.checkPossession, func() {})
 	}
 	if servers {
 		b.step("identities", b.sameServers, b.checkIdentities, func() {})

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/contract"
@@ -26,6 +27,31 @@ func (b *builder) checkIdentities() {
 		} else {
 			first[field+" "+identity] = s
 		}
+	}
+}
+
+// checkPossession warns of servers that take only tokens whose possession is
+// proved, where the bundle has issuers whose tokens nothing can be proved of.
+func (b *builder) checkPossession() {
+	var unproved []string
+	for _, name := range keys(b.issuers) {
+		if i := b.issuers[name]; i.JWKS == "" && len(i.Keys) == 0 {
+			unproved = append(unproved, name)
+		}
+	}
+	if len(unproved) == 0 {
+		return
+	}
+	const field = "proof_of_possession"
+	for _, s := range b.servers {
+		if len(s.contracts) == 0 || !s.contracts[0].Server.ProofOfPossession {
+			continue
+		}
+		n := s.document.at(field)
+		b.faults = append(b.faults, writ.Fault{
+			File: s.file, Line: n.Line, Column: n.Column, Field: field, Severity: writ.Warning,
+			Message: "the bundle has no keys of " + strings.Join(unproved, " or ") + ", so the proof is the word of whoever brings their tokens: write jwks where they stand in issuers.yaml",
+		})
 	}
 }
 

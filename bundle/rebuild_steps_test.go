@@ -91,6 +91,13 @@ func TestRebuildSteps(t *testing.T) {
 		{"issuers.yaml", "issuers: [{issuer: local, jwks: jwks/a.json}]\n", `no issuer of issuers.yaml has these keys`},
 		{"jwks/a.json", "", `no file "jwks/a.json"`},
 		{"jwks/b.json", "", ""},
+		// What nobody can prove.
+		{"servers/s.yaml", string(server("s", "put")) + "proof_of_possession: true\n", ""},
+		{"issuers.yaml", "issuers: [{issuer: local}]\n", `no keys of local`},
+		{"policies/f.cedar", `@id("f") permit (principal, action == Action::"s/put", resource);`, `no keys of local`}, // said again
+		{"servers/s.yaml", string(server("s", "put")), `no issuer of issuers.yaml has these keys`},
+		{"policies/f.cedar", "", `no issuer of issuers.yaml has these keys`},
+		{"issuers.yaml", "issuers: [{issuer: local, jwks: jwks/a.json}]\n", ""},
 		// What servers name.
 		{"servers/t.yaml", string(server("t", "set")), "servers/t.tools.json is missing"},
 		{"servers/s.tools.json", other, `put`},

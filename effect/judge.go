@@ -64,16 +64,23 @@ func (e *Expectation) among(seen any) (Standing, string) {
 }
 
 func (e *Expectation) equals(seen any) (Standing, string) {
+	const authorised, another = "The value is the one that was authorised.", "The value is another one than was authorised."
+	if long, err := canon.ParseDigest(e.Equals); err == nil {
+		if canon.Sum(canon.Append(nil, seen)) == long {
+			return Verified, authorised
+		}
+		return Failed, another
+	}
 	want, err := canon.Parse([]byte(e.Equals))
 	if err != nil {
 		return Unknown, "The postcondition cannot be read."
 	}
 	if equal(want, seen) {
-		return Verified, "The value is the one that was authorised."
+		return Verified, authorised
 	}
 	expected, number := want.(json.Number)
 	if e.Tolerance == "" || !number {
-		return Failed, "The value is another one than was authorised."
+		return Failed, another
 	}
 	found, number := seen.(json.Number)
 	if !number {

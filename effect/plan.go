@@ -23,7 +23,7 @@ type Plan struct {
 // Exactly one of Equals, In and Present is set.
 type Expectation struct {
 	At        string   // JSON Pointer into what the observer sees (RFC 6901)
-	Equals    string   // JSON text; empty: see the others
+	Equals    string   // JSON text, or the digest of a long one's RFC 8785 form, which is no JSON; empty: see the others
 	Absent    bool     // with an Equals of the contract whose argument was absent: nothing may stand there
 	In        []string // JSON texts
 	Tolerance string   // decimal text; empty: exactly

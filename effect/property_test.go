@@ -140,6 +140,7 @@ func FuzzCompare(f *testing.F) {
 	f.Add(`{"s":[{"a":null}]}`, "p", uint8(1), "/s/0/a", "", "", `"x"`)
 	f.Add(``, "", uint8(2), "/s", `1`, "", "")
 	f.Add(`{"a":1,"A":2}`, "\u202e", uint8(1), "/~01", `{`, ".", `]`)
+	f.Add(`{"to":"ACME","id":1}`, "p", uint8(1), "/to", canon.Sum([]byte(`"ACME"`)).String(), "1", "")
 	f.Fuzz(func(t *testing.T, observed, id string, status uint8, at, equals, tolerance, in string) {
 		check := effect.Expectation{At: at, Equals: equals, Tolerance: tolerance}
 		if in != "" {

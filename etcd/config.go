@@ -11,6 +11,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 )
 
 // DefaultPrefix is where keys are when Config.Prefix is empty.
@@ -27,8 +28,8 @@ type Config struct {
 	// [DefaultPrefix]. One prefix is one source.
 	Prefix string
 
-	// TLS is for the connections. Nil: the system's roots where endpoints say
-	// https://, and otherwise no TLS.
+	// TLS is for the connections, of TLS 1.3 at least. Nil: the system's roots
+	// where endpoints say https://, and otherwise no TLS.
 	TLS *tls.Config
 	// Plaintext allows connections without TLS to other machines. Whoever can
 	// change what is on that network writes the policies.
@@ -124,7 +125,7 @@ func (cfg Config) withEndpoints() (Config, error) {
 		schemes[scheme] = true
 		if !loopback(name) && !cfg.Plaintext && scheme != "https" && (scheme == "http" || cfg.TLS == nil) {
 			return cfg, fmt.Errorf("etcd: the endpoint %q is on another machine and without TLS, so whoever is between could write policies: "+
-				"use https:// with the cluster's CA, or allow plaintext where the network itself authenticates", endpoint)
+				"use https:// with the cluster's CA (--etcd-ca), or allow plaintext where the network itself authenticates (--etcd-plaintext)", endpoint)
 		}
 		hosts = append(hosts, host)
 	}
@@ -134,7 +135,11 @@ func (cfg Config) withEndpoints() (Config, error) {
 	case schemes["http"] && cfg.TLS != nil:
 		return cfg, errors.New("etcd: endpoints with http:// use no TLS, but certificates are given: write https://")
 	case schemes["https"] && cfg.TLS == nil:
-		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		cfg.TLS = &tls.Config{}
+	}
+	if cfg.TLS != nil {
+		cfg.TLS = cfg.TLS.Clone()
+		cfg.TLS.MinVersion = max(cfg.TLS.MinVersion, tls.VersionTLS13)
 	}
 	cfg.Endpoints = hosts
 	return cfg, nil
@@ -159,9 +164,10 @@ const (
 // Client talks to the cluster: it pushes generations and lists them. A
 // [Source] has one of its own. It is safe for concurrent use.
 type Client struct {
-	cfg  Config
-	keys keys
-	etcd *clientv3.Client
+	cfg     Config
+	keys    keys
+	etcd    *clientv3.Client
+	contact *contact
 }
 
 // Dial makes a client. Without a user name it connects only when it is used.
@@ -170,17 +176,19 @@ func Dial(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	var contact contact
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: cfg.Endpoints, TLS: cfg.TLS, Username: cfg.Username, Password: cfg.Password,
 		DialTimeout: 2 * cfg.RequestTimeout, DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: keepAliveTimeout,
 		MaxCallRecvMsgSize: maxReceive,
+		DialOptions:        []grpc.DialOption{grpc.WithChainUnaryInterceptor(contact.attempt)},
 		// This client's logger discards: what happens is told by this package.
 		Logger: clientv3.NewCtxClient(context.Background()).GetLogger(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("etcd: connecting to %s: %w", strings.Join(cfg.Endpoints, ", "), explain(err))
+		return nil, fmt.Errorf("etcd: connecting to %s: %w", strings.Join(cfg.Endpoints, ", "), explain(contact.because(err, &cfg)))
 	}
-	return &Client{cfg: cfg, keys: keys{cfg.Prefix}, etcd: c}, nil
+	return &Client{cfg: cfg, keys: keys{cfg.Prefix}, etcd: c, contact: &contact}, nil
 }
 
 // Close ends the connections.

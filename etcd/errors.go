@@ -13,6 +13,7 @@ import (
 // explain adds to an error of the client what to do about it.
 func explain(err error) error {
 	var what string
+	unreached, _ := errors.AsType[unreached](err)
 	switch {
 	case err == nil:
 		return nil
@@ -31,6 +32,8 @@ func explain(err error) error {
 		what = "etcd says that its members hold different data (its CORRUPT alarm): replace the member that is wrong"
 	case errors.Is(err, rpctypes.ErrNoLeader):
 		what = "etcd has no leader: most of its members are down or cannot reach each other"
+	case unreached.why != "":
+		what = unreached.why
 	case lost(err):
 		what = "etcd did not answer in time: most of its members are down or cannot be reached, or the endpoints or certificates are wrong"
 	default:

@@ -24,18 +24,19 @@ func (k keys) files() string                { return k.prefix + "files/" }
 func (k keys) file(d digest) string         { return k.files() + d.hex() + "/" }
 func (k keys) piece(d digest, i int) string { return fmt.Sprintf("%s%04d", k.file(d), i) }
 
-func (k keys) published() string              { return k.prefix + "keys/" }
-func (k keys) ledger() string                 { return k.prefix + "ledger/" }
-func (k keys) instance() string               { return k.ledger() + "instance" }
-func (k keys) redemption(id string) string    { return k.ledger() + "redemptions/" + id }
-func (k keys) settled(id string) string       { return k.ledger() + "settled/" + id }
-func (k keys) granted(jti string) string      { return k.ledger() + "grants/" + jti }
-func (k keys) proposal(name string) string    { return k.ledger() + "proposals/" + name }
-func (k keys) effect(digest string) string    { return k.ledger() + "effects/" + digest }
-func (k keys) timer(b bucket) string          { return k.ledger() + "timers/" + number(uint64(b)) }
-func (k keys) dues() string                   { return k.ledger() + "due/" }
-func (k keys) dueIn(b bucket) string          { return k.dues() + number(uint64(b)) + "/" }
-func (k keys) due(b bucket, id string) string { return k.dueIn(b) + id }
+func (k keys) published() string               { return k.prefix + "keys/" }
+func (k keys) ledger() string                  { return k.prefix + "ledger/" }
+func (k keys) instance() string                { return k.ledger() + "instance" }
+func (k keys) sourceOf(instance string) string { return k.ledger() + "sources/" + instance }
+func (k keys) redemption(id string) string     { return k.ledger() + "redemptions/" + id }
+func (k keys) settled(id string) string        { return k.ledger() + "settled/" + id }
+func (k keys) granted(jti string) string       { return k.ledger() + "grants/" + jti }
+func (k keys) proposal(name string) string     { return k.ledger() + "proposals/" + name }
+func (k keys) effect(digest string) string     { return k.ledger() + "effects/" + digest }
+func (k keys) timer(b bucket) string           { return k.ledger() + "timers/" + number(uint64(b)) }
+func (k keys) dues() string                    { return k.ledger() + "due/" }
+func (k keys) dueIn(b bucket) string           { return k.dues() + number(uint64(b)) + "/" }
+func (k keys) due(b bucket, id string) string  { return k.dueIn(b) + id }
 
 func (k keys) reviews() string              { return k.prefix + "reviews/" }
 func (k keys) reviewTotal() string          { return k.reviews() + "total" }

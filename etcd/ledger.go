@@ -35,6 +35,7 @@ type LedgerConfig struct {
 // Under ledger/ are
 //
 //	instance              names the ledger, written once
+//	sources/INSTANCE      the source that it was made for
 //	grants/JTI            by which redemption a grant was claimed
 //	proposals/NAME        the same of a proposal, by its name in the log
 //	redemptions/ID        what was claimed
@@ -60,6 +61,7 @@ type Ledger struct {
 	cluster  uint64
 	revision int64 // of etcd: the greatest that an answer had
 	fault    error // nothing is claimed any more; nil: none
+	gone     bool  // etcd has gone back, and others may not know
 }
 
 // head is the end of the revocation log: its sequence, and the ModRevision of
@@ -82,11 +84,16 @@ func OpenLedger(ctx context.Context, c *Client, cfg LedgerConfig) (*Ledger, erro
 	key, id := c.keys.instance(), strings.ToLower(rand.Text())
 	for {
 		found, err := c.identifyOnce(ctx, key, id)
-		switch {
-		case err == nil && isSource(found):
-			return &Ledger{client: c, retention: cfg.Retention, instance: found}, nil
-		case err == nil:
+		if err == nil && !isSource(found) {
 			return nil, damaged(key, "it names no ledger")
+		}
+		if err == nil {
+			l := &Ledger{client: c, retention: cfg.Retention, instance: found}
+			if err = l.belong(ctx); err == nil {
+				return l, nil
+			}
+		}
+		switch {
 		case !lost(err) || ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: opening the ledger under %s: %w", c.keys.ledger(), explain(err))
 		}
@@ -94,10 +101,32 @@ func OpenLedger(ctx context.Context, c *Client, cfg LedgerConfig) (*Ledger, erro
 	}
 }
 
+// belong compares the ledger with the source that is here now: where the store
+// was brought back from a backup, and was given another, what was granted before
+// must be void. What is asked from then on is not older than this.
+func (l *Ledger) belong(ctx context.Context) error {
+	k := l.client.keys
+	got, err := l.ask(ctx, nil, []clientv3.Op{clientv3.OpGet(k.source())})
+	if err != nil {
+		return err
+	}
+	source := string(value(answersOf(got)[0]))
+	if source == "" { // nobody has followed it yet
+		return nil
+	}
+	first, err := l.client.identifyOnce(ctx, k.sourceOf(l.instance), source)
+	if err == nil && first != source {
+		return damage{fmt.Sprintf("it is the one of the source %q, and the source is %q now: was etcd brought back from a backup? "+
+			"Then delete %s, so that grants of before are void: some may have been used", first, source, k.instance())}
+	}
+	return err
+}
+
 // Instance implements grant.Ledger. It is made at random when the ledger is
 // opened for the first time, and kept in ledger/instance. Whoever brings etcd
 // back from a backup deletes that key before replicas start: the grants of
-// before, of which some may have been used since the backup, are void then.
+// before, of which some may have been used since the backup, are void then. A
+// replica that has run meanwhile, and finds etcd at an older revision, does so.
 func (l *Ledger) Instance() string { return l.instance }
 
 // same is true while this is the ledger that was opened.
@@ -313,13 +342,16 @@ func (l *Ledger) ask(ctx context.Context, when []clientv3.Cmp, then []clientv3.O
 	least, fault := l.revision, l.fault
 	l.mu.Unlock()
 	if fault != nil {
-		return nil, fault
+		return nil, l.void(ctx, fault)
 	}
 	got, err := l.client.try(ctx, when, then, otherwise...)
 	if err != nil {
 		return nil, err
 	}
-	return got, l.believe(got.Header, least)
+	if fault = l.believe(got.Header, least); fault != nil {
+		return nil, l.void(ctx, fault)
+	}
+	return got, nil
 }
 
 func (l *Ledger) believe(h *etcdserverpb.ResponseHeader, least int64) error {
@@ -329,9 +361,29 @@ func (l *Ledger) believe(h *etcdserverpb.ResponseHeader, least int64) error {
 	case l.cluster != 0 && h.ClusterId != l.cluster:
 		l.fault = damage{fmt.Sprintf("etcd: another cluster answers (%x) than before (%x): nothing is redeemed until this server is restarted", h.ClusterId, l.cluster)}
 	case h.Revision < least:
-		l.fault = damage{fmt.Sprintf("etcd: it is at revision %d and was at %d: was it brought back from a backup? Then see docs/etcd.md: "+
-			"delete %s and restart all servers; nothing is redeemed before", h.Revision, least, l.client.keys.instance())}
+		l.gone = true
+		l.fault = damage{fmt.Sprintf("etcd: it is at revision %d and was at %d: was it brought back from a backup? Then see docs/etcd.md. "+
+			"What was granted before is void, and nothing is redeemed until all servers are restarted", h.Revision, least)}
 	}
 	l.cluster, l.revision = h.ClusterId, max(l.revision, h.Revision)
 	return l.fault
+}
+
+// void takes the instance away if etcd has gone back, so that those of the
+// replicas who can't know of it redeem nothing that was forgotten: what is
+// granted from then on is of another. It returns the fault.
+func (l *Ledger) void(ctx context.Context, fault error) error {
+	l.mu.Lock()
+	gone := l.gone
+	l.mu.Unlock()
+	if !gone {
+		return fault
+	}
+	if _, err := l.client.insist(ctx, []clientv3.Cmp{l.same()}, []clientv3.Op{clientv3.OpDelete(l.client.keys.instance())}); err != nil {
+		return fmt.Errorf("%w; but others may not know of it: delete %s (%w)", fault, l.client.keys.instance(), err)
+	}
+	l.mu.Lock()
+	l.gone = false
+	l.mu.Unlock()
+	return fault
 }

@@ -64,7 +64,11 @@ func (l *Ledger) Run(ctx context.Context) error {
 }
 
 // Sweep forgets what is due at a time, and returns how many entries it removed.
+// It finds out, too, whether etcd has gone back while nothing was redeemed.
 func (l *Ledger) Sweep(ctx context.Context, now time.Time) (removed int, err error) {
+	if _, err := l.read(ctx); err != nil {
+		return 0, err
+	}
 	from := l.client.keys.dues()
 	for {
 		b, next, err := l.nextDue(ctx, from, now)

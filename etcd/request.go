@@ -32,7 +32,7 @@ func (c *Client) get(ctx context.Context, key string, opts ...clientv3.OpOption)
 		got, err := c.etcd.Get(once, key, opts...)
 		done()
 		if err == nil || !lost(err) || ctx.Err() != nil || n == attempts {
-			return got, err
+			return got, c.contact.because(err, &c.cfg)
 		}
 		pause(ctx, leastPause)
 	}
@@ -43,7 +43,8 @@ func (c *Client) get(ctx context.Context, key string, opts ...clientv3.OpOption)
 func (c *Client) try(ctx context.Context, when []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	defer cancel()
-	return c.etcd.Txn(ctx).If(when...).Then(then...).Else(otherwise...).Commit()
+	got, err := c.etcd.Txn(ctx).If(when...).Then(then...).Else(otherwise...).Commit()
+	return got, c.contact.because(err, &c.cfg)
 }
 
 // insist sends a transaction that may happen more than once.

@@ -50,7 +50,7 @@ type keptReview struct {
 	review  approval.Review
 	size    int
 	at      int64 // ModRevision of the review
-	total   reviewTotal
+	total   approval.Tally
 	totalAt int64
 }
 
@@ -93,28 +93,25 @@ func (s *Reviews) decode(kv *mvccpb.KeyValue) (approval.Review, error) {
 	return r, nil
 }
 
-// commit puts r in place of what was read, or with no data takes it out. Not
-// done: something has changed meanwhile.
+// commit puts r in place of what was read, or with no data takes it out, and
+// counts that in was. Not done: something has changed meanwhile.
 func (s *Reviews) commit(ctx context.Context, was *keptReview, r *approval.Review, data []byte) (done bool, err error) {
 	k := s.client.keys
 	key, name := k.keptReview(r.ID), proposalName(r)
-	sum := was.total
-	sum.bytes += len(data) - was.size
 	var then []clientv3.Op
-	if was.there() && (data == nil || s.due(&was.review) != s.due(r)) {
-		then = append(then, clientv3.OpDelete(s.due(&was.review)))
+	if was.there() {
+		was.total.Remove(was.review.Caller.Name, was.size)
+		if data == nil || s.due(&was.review) != s.due(r) {
+			then = append(then, clientv3.OpDelete(s.due(&was.review)))
+		}
 	}
-	switch {
-	case data == nil:
-		sum.count--
+	if data == nil {
 		then = append(then, clientv3.OpDelete(key), clientv3.OpDelete(k.reviewOf(name, r.ID)))
-	case !was.there():
-		sum.count++
-		fallthrough
-	default:
+	} else {
+		was.total.Add(r.Caller.Name, len(data))
 		then = append(then, clientv3.OpPut(key, string(data)), clientv3.OpPut(k.reviewOf(name, r.ID), ""), clientv3.OpPut(s.due(r), ""))
 	}
-	then = append(then, clientv3.OpPut(k.reviewTotal(), sum.String()))
+	then = append(then, clientv3.OpPut(k.reviewTotal(), totalText(&was.total)))
 	got, err := s.client.try(ctx, []clientv3.Cmp{unchanged(key, was.at), unchanged(k.reviewTotal(), was.totalAt)}, then)
 	if err != nil {
 		return false, err
@@ -186,7 +183,7 @@ func (s *Reviews) Open(ctx context.Context, r approval.Review) (approval.Review,
 				return was.review, nil
 			}
 		}
-		if !s.fits(&was, len(data)) {
+		if !s.fits(&was, fresh.Caller.Name, len(data)) {
 			if swept {
 				return approval.Review{}, approval.ErrFull
 			}
@@ -334,7 +331,7 @@ func (s *Reviews) change(ctx context.Context, id string, change func(r approval.
 		if err != nil {
 			return was.review, err
 		}
-		if was.total.bytes+len(data)-was.size > s.limits.MaxBytes {
+		if was.total.All.Bytes+len(data)-was.size > s.limits.MaxBytes {
 			return was.review, approval.ErrFull
 		}
 		done, err := s.commit(ctx, &was, &changed, data)

@@ -9,13 +9,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// fits reports whether a review of so many bytes can take was's place.
-func (s *Reviews) fits(was *keptReview, size int) bool {
-	count, bytes := was.total.count, was.total.bytes+size-was.size
-	if !was.there() {
-		count++
+// fits reports whether a caller's review of so many bytes can take was's place.
+func (s *Reviews) fits(was *keptReview, caller string, size int) bool {
+	if was.there() {
+		was.total.Remove(was.review.Caller.Name, was.size)
+		defer was.total.Add(was.review.Caller.Name, was.size)
 	}
-	return count <= s.limits.MaxReviews && bytes <= s.limits.MaxBytes
+	return s.limits.Room(&was.total, caller, size)
 }
 
 // forget takes out what has been kept for long enough, and to make room also

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,23 +16,40 @@ import (
 	"github.com/writ-pdp/writ/approval"
 )
 
-// reviewTotal is how many reviews are kept, and their bytes.
-type reviewTotal struct{ count, bytes int }
-
-func (t reviewTotal) String() string { return fmt.Sprintf("%d %d", t.count, t.bytes) }
-
-func (s *Reviews) parseTotal(kvs []*mvccpb.KeyValue) (reviewTotal, error) {
-	if len(kvs) == 0 {
-		return reviewTotal{}, nil
+// totalText is how many reviews are kept, and their bytes, as one key holds them:
+// of all, and then in a line for each caller of those that it has proposed.
+func totalText(t *approval.Tally) string {
+	b := fmt.Appendf(nil, "%d %d", t.All.Reviews, t.All.Bytes)
+	for _, caller := range slices.Sorted(maps.Keys(t.Of)) {
+		b = fmt.Appendf(b, "\n%d %d %q", t.Of[caller].Reviews, t.Of[caller].Bytes, caller)
 	}
-	text := string(kvs[0].Value)
-	count, bytes, _ := strings.Cut(text, " ")
-	var t reviewTotal
-	var errs [2]error
-	t.count, errs[0] = strconv.Atoi(count)
-	t.bytes, errs[1] = strconv.Atoi(bytes)
-	if errors.Join(errs[:]...) != nil || t.count < 0 || t.bytes < 0 || t.String() != text {
-		return reviewTotal{}, damaged(string(kvs[0].Key), "it is no count of reviews")
+	return string(b)
+}
+
+// parseTotal reads what totalText wrote. Reviews that are in no caller's line
+// were kept before callers were counted: they are in nobody's share.
+func (s *Reviews) parseTotal(kvs []*mvccpb.KeyValue) (approval.Tally, error) {
+	t := approval.Tally{Of: map[string]approval.Use{}}
+	if len(kvs) == 0 {
+		return t, nil
+	}
+	text, sound := string(kvs[0].Value), true
+	for i, line := range strings.Split(text, "\n") {
+		parts := append(strings.SplitN(line, " ", 3), "", "")
+		reviews, err1 := strconv.Atoi(parts[0])
+		bytes, err2 := strconv.Atoi(parts[1])
+		use := approval.Use{Reviews: reviews, Bytes: bytes}
+		sound = sound && err1 == nil && err2 == nil && reviews >= 0 && bytes >= 0
+		if i == 0 {
+			t.All = use
+			continue
+		}
+		caller, err := strconv.Unquote(parts[2])
+		sound = sound && err == nil
+		t.Of[caller] = use
+	}
+	if !sound || totalText(&t) != text {
+		return approval.Tally{}, damaged(string(kvs[0].Key), "it is no count of reviews")
 	}
 	return t, nil
 }

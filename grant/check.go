@@ -45,6 +45,8 @@ func (c *Claim) checkRest() error {
 		return fmt.Errorf("grant: a claim whose Now or Expires is not within %d and %d", span[0].UTC().Year(), span[1].Year())
 	case c.Call != "" && !IsName(c.Call):
 		return errors.New("grant: a claim whose call is no name")
+	case len(c.Caller) > maxText:
+		return fmt.Errorf("grant: a claim whose caller has a name of more than %d bytes", maxText)
 	case !c.Plan.Until.IsZero() && !within(c.Plan.Until):
 		return errors.New("grant: a claim whose plan's time is out of range")
 	case len(c.Plan.Checks) > maxChecks:

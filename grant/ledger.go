@@ -42,7 +42,7 @@ type Ledger interface {
 // Errors of a [Ledger] that callers tell from others.
 var (
 	// ErrFull: the ledger has no room for one more redemption.
-	ErrFull = errors.New("grant: the ledger is full: give it more room, or a shorter retention")
+	ErrFull = errors.New("grant: the ledger is full, or the caller has its share of it: give it more room, or a shorter retention")
 	// ErrNotFound: nothing is known under this name.
 	ErrNotFound = errors.New("grant: the ledger knows no such redemption")
 	// ErrForgotten: the claim comes [MaxSkew] or more after its Expires, when
@@ -103,6 +103,10 @@ type Claim struct {
 	// Revocations is the sequence of the last entry of the revocation log that
 	// this attempt was held against.
 	Revocations uint64
+
+	// Caller is who redeems. A ledger may bound how much of its room one caller
+	// takes; it does not keep the name. Empty: nobody in particular.
+	Caller string
 
 	Now time.Time // of the attempt
 	// Expires is when the grant does, or what else lets it be minted again. A

@@ -18,8 +18,8 @@ const DefaultMaxEntries = 1_000_000
 
 // MemoryConfig says how much a [Memory] keeps.
 type MemoryConfig struct {
-	// MaxEntries is how many redemptions are remembered; with one more, ErrFull.
-	// 0: [DefaultMaxEntries].
+	// MaxEntries is how many redemptions are remembered; with one more, ErrFull,
+	// and of one caller with more than [MaxShare] says. 0: [DefaultMaxEntries].
 	MaxEntries int
 	// Retention is how long each is remembered; 0: [DefaultRetention].
 	Retention time.Duration
@@ -43,8 +43,9 @@ type Memory struct {
 	now     int64             // nanoseconds since 1970: the latest Now
 	names   map[uint64]*entry // by the hashes of their names, one for each kind
 	effects map[effectKey]*entry
-	queue   queue  // of all entries
-	scratch []byte // for the next record
+	shares  map[string]*share // by caller
+	queue   queue             // of all entries
+	scratch []byte            // for the next record
 }
 
 // effectKey names an effect.
@@ -54,6 +55,7 @@ type effectKey struct{ observer, id string }
 type entry struct {
 	due     int64  // nanoseconds since 1970: may be forgotten from then on
 	record  record // never changes
+	share   *share // that it is part of
 	settled *Effect
 }
 
@@ -73,7 +75,7 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	case cfg.Revocations == nil:
 		return nil, errors.New("grant: a ledger that is not told of revocations would let revoked grants be redeemed")
 	}
-	m := &Memory{cfg: cfg, instance: strings.ToLower(rand.Text()), names: map[uint64]*entry{}, effects: map[effectKey]*entry{}}
+	m := &Memory{cfg: cfg, instance: strings.ToLower(rand.Text()), names: map[uint64]*entry{}, effects: map[effectKey]*entry{}, shares: map[string]*share{}}
 	for k := range m.seeds {
 		m.seeds[k] = maphash.MakeSeed()
 	}
@@ -122,6 +124,9 @@ func (m *Memory) Claim(ctx context.Context, c Claim) (Standing, error) {
 		return Repeated, nil
 	default:
 		return AlreadyClaimed, nil
+	}
+	if m.greedy(c.Caller) {
+		return Unknown, ErrFull
 	}
 	if err := m.add(&c); err != nil {
 		return Unknown, err
@@ -218,12 +223,13 @@ func (m *Memory) add(c *Claim) error {
 		return ErrFull
 	}
 	m.scratch = appendRecord(m.scratch[:0], c)
-	e := &entry{record: record(m.scratch), due: max(m.now+int64(m.cfg.Retention), c.Expires.Add(MaxSkew).UnixNano())}
+	e := &entry{record: record(m.scratch), share: m.share(c.Caller), due: max(m.now+int64(m.cfg.Retention), c.Expires.Add(MaxSkew).UnixNano())}
 	for k := range kinds {
 		if name := e.record.name(k); name != "" {
 			m.names[m.hash(k, name)] = e
 		}
 	}
+	e.share.entries++
 	heap.Push(&m.queue, e)
 	return nil
 }
@@ -243,6 +249,7 @@ func (m *Memory) pass(now time.Time) {
 			return
 		}
 		e := heap.Pop(&m.queue).(*entry)
+		m.leave(e.share)
 		for k := range kinds {
 			if name := e.record.name(k); name != "" {
 				delete(m.names, m.hash(k, name))

@@ -201,6 +201,7 @@ func TestMemoryChurn(t *testing.T) {
 	m := memory(t, grant.MemoryConfig{MaxEntries: 200, Retention: 10 * time.Minute})
 	for i := range 20_000 {
 		c := later(i, time.Duration(i)*6*time.Second)
+		c.Caller = fmt.Sprint("caller ", i%3)
 		if got, err := m.Claim(context.Background(), c); got != grant.Claimed || err != nil {
 			t.Fatal(i, got, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/approval"
 	"github.com/writ-pdp/writ/decide"
+	"github.com/writ-pdp/writ/keyring"
 	"github.com/writ-pdp/writ/revocation"
 )
 
@@ -21,7 +22,7 @@ func (p *PDP) judge(ctx context.Context, s *setting, as *writ.Caller, proposal *
 	with := *judged
 	with.Approvals = slices.Clip(judged.Approvals)
 	for _, text := range judged.SignedApprovals {
-		a := p.opened(s, text)
+		a := p.opened(ctx, s, text)
 		if a.Forged || !p.rejected(ctx, &a) {
 			with.Approvals = append(with.Approvals, a)
 		}
@@ -42,10 +43,31 @@ func (p *PDP) rejected(ctx context.Context, a *writ.Approval) bool {
 
 // opened is what a signed approval says; whatever is wrong with it, it is
 // forged. What a revoked key has signed is nobody's word.
-func (p *PDP) opened(s *setting, text string) writ.Approval {
-	a := approval.Read(p.keys, text, s.now, p.issuer, p.ledger.Instance())
+func (p *PDP) opened(ctx context.Context, s *setting, text string) writ.Approval {
+	read := func() writ.Approval { return approval.Read(p.keys, text, s.now, p.issuer, p.ledger.Instance()) }
+	a := read()
+	if a.Forged && p.learns(ctx, s, text) {
+		a = read()
+	}
 	a.Forged = a.Forged || p.keyRevoked(s, &a)
 	return a
+}
+
+// learns has the keys known that others sign with, if that of an approval is
+// not, and reports whether it has. One call asks for them once, whatever it
+// brings. Where they can't be asked for, the approval stays forged, and what
+// brings it is told why: see [setting.check].
+func (p *PDP) learns(ctx context.Context, s *setting, text string) bool {
+	if p.learn == nil || s.learnt {
+		return false
+	}
+	_, _, err := p.keys.Open(keyring.TypeApproval, text, approval.MaxStatement, s.now)
+	if !keyring.IsKind(err, keyring.UnknownKey) {
+		return false
+	}
+	s.learnt = true
+	s.unlearnt = p.learn(ctx) != nil
+	return !s.unlearnt
 }
 
 func (p *PDP) keyRevoked(s *setting, a *writ.Approval) bool {
@@ -69,6 +91,32 @@ func (p *PDP) rejudged(s *setting, proposal *writ.Proposal) *writ.Proposal {
 		a.Forged = a.Forged || p.keyRevoked(s, a)
 	}
 	return &with
+}
+
+// checkRejected asks whether somebody has rejected the call's review since the
+// grant was minted: that takes back what others have agreed to. Who minted it
+// knows whether it rests on approvals; elsewhere it may where policies ask for
+// any.
+func (c *redeeming) checkRejected(ctx context.Context) failure {
+	if c.minted != nil {
+		if len(c.minted.proposal.Approvals) == 0 {
+			return passed
+		}
+	} else if action, _ := c.contract.Action(c.arguments); !c.s.world.Policies.AnyReview(action) {
+		return passed
+	}
+	reviews, err := c.p.reviews.ByProposal(ctx, c.claims.ProposalDigest)
+	if err != nil {
+		return failure{writ.CodeSnapshotStale, "Whether somebody has rejected the call's review could not be asked: try again with the same redemption_id.", ""}
+	}
+	for i := range reviews {
+		// What was rejected long before, in another world, the mint has known. A
+		// rejection is of when it was asked for, by another clock perhaps.
+		if by := reviews[i].Rejection; by != nil && by.Given.After(c.claims.IssuedAt.Add(-ahead)) {
+			return withdrawn("Somebody has rejected the call's review.")
+		}
+	}
+	return passed
 }
 
 // answer decides a proposal; where people must agree, once more with what they
@@ -107,7 +155,7 @@ func (p *PDP) agreed(ctx context.Context, s *setting, proposal *writ.Proposal, d
 			continue
 		}
 		for k := range reviews[i].Agreements {
-			a := p.opened(s, reviews[i].Agreements[k].Approval)
+			a := p.opened(ctx, s, reviews[i].Agreements[k].Approval)
 			if a.Forged || slices.ContainsFunc(proposal.Approvals, func(have writ.Approval) bool { return have.ID == a.ID }) {
 				continue
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/writ-pdp/writ/canon"
 	"github.com/writ-pdp/writ/effect"
 	"github.com/writ-pdp/writ/grant"
+	"github.com/writ-pdp/writ/revocation"
 )
 
 // Receipt is what an observer says it saw after a redemption.
@@ -55,10 +56,10 @@ type Retry struct {
 }
 
 // VerifyEffect compares what an observer saw with what was authorised. Only
-// the observer that the contract names counts, for a redemption that exists,
-// and one effect counts for one redemption. What is unknown may yet be told;
-// what is verified, or failed, stays so. A denial is an answer, an error as in
-// Decide.
+// the observer that the contract names counts, while it is registered and not
+// revoked, for a redemption that exists, and one effect counts for one
+// redemption. What is unknown may yet be told; what is verified, or failed,
+// stays so. A denial is an answer, an error as in Decide.
 func (p *PDP) VerifyEffect(ctx context.Context, caller *writ.Caller, r *Receipt) (Verified, error) {
 	if err := ctx.Err(); err != nil {
 		return Verified{}, fmt.Errorf("pdp: nothing was verified: %w", err)
@@ -108,11 +109,16 @@ func (v *verifying) run(ctx context.Context) Verified {
 
 // check asks who observes, and of which redemption.
 func (v *verifying) check(ctx context.Context) failure {
-	if v.s.world == nil {
+	s := &v.s
+	switch {
+	case s.world == nil:
 		return failure{writ.CodeSnapshotStale, "No bundle is loaded.", ""}
-	}
-	if !v.s.world.MayFor(v.caller.Name, methodVerifyEffect, v.r.Observer) {
+	case s.stale:
+		return failure{writ.CodeSnapshotStale, "The source of bundles and revocations has been silent for longer than this server acts on what it last said: send the receipt again.", ""}
+	case !s.world.MayFor(v.caller.Name, methodVerifyEffect, v.r.Observer) || s.withdrawn(v.caller):
 		return failure{writ.CodeReceiptMismatch, "This caller does not speak for the observer.", "observer"}
+	case !s.observes(v.r.Observer):
+		return failure{writ.CodeReceiptMismatch, "The observer is revoked, or no longer a registered server.", "observer"}
 	}
 	var err error
 	if v.claim, err = v.p.ledger.Redemption(ctx, v.r.Redemption); errors.Is(err, grant.ErrNotFound) {
@@ -131,6 +137,14 @@ func (v *verifying) check(ctx context.Context) failure {
 		return failure{writ.CodeReceiptMismatch, "The contract has no postconditions: there is nothing to verify.", "redemption"}
 	}
 	return passed
+}
+
+// observes reports whether a server's word on what it sees counts: what it
+// settles stays settled.
+func (s *setting) observes(id string) bool {
+	server := s.world.Servers[id]
+	_, revoked := s.world.Revocations.Revoked(revocation.Server, "", id, time.Time{}, s.now)
+	return server != nil && server.Valid.Holds(s.now) && !revoked
 }
 
 // settle claims the effect for the redemption.

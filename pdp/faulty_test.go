@@ -23,10 +23,11 @@ type faulty struct {
 	grant.Ledger
 	approval.Store
 
-	claim  func(grant.Claim) (grant.Standing, error, bool) // whether that is the answer
-	settle func() (grant.Standing, error, bool)
-	fail   map[string]error // by the store's method
-	meddle func()           // before a review is agreed to, or rejected
+	claim   func(grant.Claim) (grant.Standing, error, bool) // whether that is the answer
+	settle  func() (grant.Standing, error, bool)
+	attempt error            // of the ledger's Attempt
+	fail    map[string]error // by the store's method
+	meddle  func()           // before a review is agreed to, or rejected
 }
 
 func (f *faulty) Claim(ctx context.Context, c grant.Claim) (grant.Standing, error) {
@@ -45,6 +46,11 @@ func (f *faulty) Settle(ctx context.Context, e grant.Effect) (grant.Standing, er
 		}
 	}
 	return f.Ledger.Settle(ctx, e)
+}
+
+func (f *faulty) Attempt(ctx context.Context, proposal string) (grant.Claim, error) {
+	c, err := f.Ledger.Attempt(ctx, proposal)
+	return c, errors.Join(err, f.attempt)
 }
 
 func (f *faulty) Open(ctx context.Context, r approval.Review) (approval.Review, error) {

@@ -3,6 +3,7 @@ package pdp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/writ-pdp/writ"
@@ -31,6 +32,9 @@ type setting struct {
 	missing   bool // the demanded revision is not there
 	stale     bool // there is a limit, and the source has been silent for longer
 	heardAt   time.Time
+
+	learnt   bool // the keys of approvals were asked for: see PDP.learns
+	unlearnt bool // and nobody could say
 }
 
 // setting waits for the world that a request demands, and reads the clock. An
@@ -123,6 +127,8 @@ func (s *setting) check(caller *writ.Caller, proposal *writ.Proposal, o decide.O
 		failed = s.fail(proposal, writ.CodeSnapshotStale, "No bundle is loaded.")
 	case s.stale && consequential(s.world, proposal):
 		failed = s.silent(proposal)
+	case s.unlearnt && slices.ContainsFunc(proposal.Approvals, func(a writ.Approval) bool { return a.Forged }):
+		failed = s.fail(proposal, writ.CodeSnapshotStale, "An approval's key is not known here, and which keys there are could not be asked: propose the same again.")
 	default:
 		return writ.Decision{}, true
 	}

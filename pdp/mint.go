@@ -22,8 +22,9 @@ const (
 	MaxGrantLifetime     = 5 * time.Minute
 )
 
-// mint makes the grant of an ALLOW that needs one, or whose proposer asks for
-// one. Where none can be made, the call is not allowed after all.
+// mint makes the grant of an ALLOW that needs one, whose proposer asks for one,
+// or that retries a write. Where none can be made, the call is not allowed after
+// all.
 //
 // A grant lives no longer than what it stands on: the token, the intent and the
 // approvals.
@@ -32,7 +33,9 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 	if held == nil || q.as == nil || q.proposal == nil {
 		return deny(d, writ.CodeGrantInvalid, "There is no contract to mint a grant under."), nil
 	}
-	if !held.GrantRequired(contract.MethodRule{Effect: d.Effect}) && !q.grant {
+	// Nothing but a grant carries the key under which a retry is done once.
+	retry := !q.proposal.Retries.IsZero() && !harmless(d.Effect)
+	if !held.GrantRequired(contract.MethodRule{Effect: d.Effect}) && !q.grant && !retry {
 		return d, nil
 	}
 	signing := p.signing(s)
@@ -43,13 +46,13 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 	if !expires.After(s.now) {
 		return deny(d, writ.CodeGrantExpired, "What the grant would stand on ends within this second."), nil
 	}
-	key, failed := p.idempotencyKey(ctx, q.proposal, &d)
-	if failed.Code != "" {
-		return failed, nil
+	key, f := p.idempotencyKey(ctx, q.proposal, d.CallDigest, d.ProposalDigest)
+	if f.code != "" {
+		return deny(d, f.code, f.why), nil
 	}
 	o := &open{
 		principal: d.Principal, actors: d.Actors,
-		caller: q.as.Name, proposal: bare(q.proposal), revision: s.world.Revision, decided: s.now, postconditions: held.Postconditions,
+		caller: q.as.Name, proposal: bare(q.proposal), trust: trusted(s, q), revision: s.world.Revision, decided: s.now, read: s.read, postconditions: held.Postconditions,
 		claims: grant.Claims{
 			Issuer: p.issuer, Instance: p.ledger.Instance(), Audience: d.Server, ID: rand.Text(),
 			Principal: q.proposal.Principal, Actors: chain(q.proposal),
@@ -58,6 +61,11 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 			CallDigest: d.CallDigest, ContractDigest: d.ContractDigest, ProposalDigest: d.ProposalDigest, PolicyDigest: d.PolicyDigest,
 		},
 	}
+	defer func() {
+		if o.token == "" {
+			p.minted.release(o)
+		}
+	}()
 	if !p.minted.reserve(o) || p.shared {
 		o.claims.Basis = p.basis(s, q)
 	}
@@ -67,7 +75,6 @@ func (p *PDP) mint(ctx context.Context, s *setting, q asked, d writ.Decision) (w
 	o.claims.KeyID = signing.ID()
 	var err error
 	if o.token, err = grant.Mint(signing, &o.claims); err != nil {
-		p.minted.release(o)
 		return deny(d, writ.CodeGrantInvalid, "The grant would be too long: shorten the names of those who act, or let fewer act."), nil
 	}
 	return d, o
@@ -130,25 +137,25 @@ func (p *PDP) expiry(s *setting, proposal *writ.Proposal) time.Time {
 // idempotencyKey is that of the proposal, or, of a retry, that of the first
 // attempt: which was of the same call, and of which nobody knows yet that it
 // had its effect.
-func (p *PDP) idempotencyKey(ctx context.Context, proposal *writ.Proposal, d *writ.Decision) (string, writ.Decision) {
+func (p *PDP) idempotencyKey(ctx context.Context, proposal *writ.Proposal, call, digest canon.Digest) (string, failure) {
 	if proposal.Retries.IsZero() {
-		return grant.IdempotencyKey(d.ProposalDigest), writ.Decision{}
+		return grant.IdempotencyKey(digest), passed
 	}
 	first, err := p.ledger.Attempt(ctx, p.name(proposal.Retries))
 	switch {
 	case errors.Is(err, grant.ErrNotFound):
-		return "", deny(*d, writ.CodeGrantMismatch, "No redemption of the proposal that this one retries is known: see what came of it before you propose anew.")
+		return "", failure{writ.CodeGrantMismatch, "No redemption of the proposal that this one retries is known: see what came of it before you propose anew.", ""}
 	case err != nil:
-		return "", deny(*d, writ.CodeAuditUnavailable, "The ledger could not be asked about the proposal that this one retries.")
-	case first.Call != p.name(d.CallDigest):
-		return "", deny(*d, writ.CodeGrantMismatch, "It retries another call than it proposes.")
+		return "", failure{writ.CodeAuditUnavailable, "The ledger could not be asked about the proposal that this one retries.", ""}
+	case first.Call != p.name(call):
+		return "", failure{writ.CodeGrantMismatch, "It retries another call than it proposes.", ""}
 	case first.Outcome == writ.CodeEffectVerified:
-		return "", deny(*d, writ.CodeGrantAlreadyUsed, "What it retries has had its effect.")
+		return "", failure{writ.CodeGrantAlreadyUsed, "What it retries has had its effect.", ""}
 	}
 	if first.Plan.IdempotencyKey == "" { // known from the log alone: it was no retry, or its call would not be known
-		return grant.IdempotencyKey(proposal.Retries), writ.Decision{}
+		return grant.IdempotencyKey(proposal.Retries), passed
 	}
-	return first.Plan.IdempotencyKey, writ.Decision{}
+	return first.Plan.IdempotencyKey, passed
 }
 
 // chain is who acts, who acts now first (RFC 8693, section 4.1): the last that

@@ -29,8 +29,10 @@ type open struct {
 
 	caller   string         // who proposed
 	proposal *writ.Proposal // judged; without secrets
+	trust    trust          // in its token
 	revision string         // of the world that it was decided in
 	decided  time.Time      // when
+	read     time.Time      // the reading of the clock that decided is made of
 	size     int            // in bytes, about; 0: it is not remembered
 	spent    bool           // guarded by minted.mu: it is redeemed
 }
@@ -40,6 +42,13 @@ func (o *open) grant() Grant {
 		Token: o.token, ID: o.claims.ID, ExpiresAt: o.claims.ExpiresAt, IdempotencyKey: o.claims.IdempotencyKey,
 		Postconditions: o.postconditions,
 	}
+}
+
+// outlived reports whether as much time has passed, whatever was done to the
+// clock meanwhile, as the grant was to live: after the clock was ahead, no
+// instant comes at which it expires until that has caught up.
+func (o *open) outlived(read time.Time) bool {
+	return read.Sub(o.read) >= o.claims.ExpiresAt.Sub(o.decided)
 }
 
 // minted remembers open grants: their signature need not be verified again,
@@ -84,11 +93,13 @@ func (m *minted) reserve(o *open) bool {
 	return true
 }
 
-// release gives back the room of a grant that is not given.
+// release gives back the room of a grant, unless it was added.
 func (m *minted) release(o *open) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.drop(o)
+	if m.byTag[tagOf(o.token)] != o {
+		m.drop(o)
+	}
 }
 
 func (m *minted) drop(o *open) {
@@ -170,14 +181,4 @@ func (m *minted) forget(now time.Time) {
 	for len(m.spent) > 0 && m.byTag[m.spent[0]] == nil {
 		m.dropSpent()
 	}
-}
-
-// weight is about how many bytes a grant and its proposal take: the long parts,
-// and some for the rest.
-func weight(p *writ.Proposal) int {
-	n := 3072 + len(p.ArgumentsJSON) + len(p.ExtraParamsJSON) + len(p.DefinitionJSON)
-	for i := range p.Evidence {
-		n += 256 + len(p.Evidence[i].ValueJSON)
-	}
-	return n
 }

@@ -68,9 +68,9 @@ type Config struct {
 	// MaySign reports whether Keys may sign at an instant: a replica's key is
 	// certified for a time. Nil: always.
 	MaySign func(now time.Time) bool
-	// LearnKeys has Keys trust those who sign now, for a grant whose key is not
-	// known: another replica may have begun to sign with it a moment ago. Nil:
-	// nobody else signs.
+	// LearnKeys has Keys trust those who sign now, for a grant or an approval
+	// whose key is not known: another replica may have begun to sign with it a
+	// moment ago. Nil: nobody else signs.
 	LearnKeys func(ctx context.Context) error
 	// Name is how the ledger names digests over values that could be guessed: as
 	// the log does, where it is to be filled from there. Nil: as they are.
@@ -232,15 +232,13 @@ func (p *PDP) settle(ctx context.Context, s *setting, q asked, d writ.Decision, 
 	r := record(ctx, a.id, s, q.caller, q.proposal, &a.decision, took)
 	r.Review = a.review.ID
 	if minted != nil {
+		defer p.minted.release(minted) // unless it is added
 		a.grant = minted.grant()
 		r.Grant = a.grant.ID
 	}
 	durable := a.decision.Outcome == writ.Allow && (minted != nil || !harmless(d.Effect))
 	if err := p.log.Append(ctx, r, durable); err != nil {
 		a.decision, a.grant, a.review = unrecorded(&d), Grant{}, Ticket{}
-		if minted != nil {
-			p.minted.release(minted)
-		}
 	} else if minted != nil {
 		p.minted.add(minted)
 	}

@@ -49,8 +49,9 @@ type redeeming struct {
 
 // Redeem spends a grant. Its steps are in the order in which their codes
 // answer: it can be read; its signature; for this server; its time; this call;
-// the contract and the policies, or else decided again; nothing withdrawn; not
-// spent; recorded. A denial is an answer, an error as in Decide.
+// the contract and the policies, or else decided again; nothing withdrawn; what
+// it retries had no effect yet; not spent; recorded. A denial is an answer, an
+// error as in Decide.
 //
 // At most one attempt ever succeeds for a grant, and for a proposal. The same
 // attempt may come again for as long as the grant lives and stands.
@@ -104,7 +105,7 @@ func (p *PDP) newer(ctx context.Context, than *snapshot.Snapshot) {
 // that the world it was judged in doesn't have yet, and there is no answer.
 func (c *redeeming) run(ctx context.Context) (_ Redeemed, overtaken bool) {
 	for _, check := range [...]func(context.Context) failure{
-		c.checkFreshness, c.checkRequest, c.checkGrant, c.checkAudience, c.checkTime, c.checkCall, c.checkStands,
+		c.checkFreshness, c.checkRequest, c.checkGrant, c.checkAudience, c.checkTime, c.checkCall, c.checkStands, c.checkRejected, c.checkRetry,
 	} {
 		if f := check(ctx); f.code != "" {
 			return c.refuse(ctx, f), false
@@ -129,7 +130,7 @@ func (c *redeeming) run(ctx context.Context) (_ Redeemed, overtaken bool) {
 		return Redeemed{}, true
 	default:
 		if errors.Is(err, grant.ErrFull) {
-			return c.refuse(ctx, failure{writ.CodeAuditUnavailable, "The ledger of redemptions is full.", ""}), false
+			return c.refuse(ctx, failure{writ.CodeAuditUnavailable, "The ledger of redemptions is full, or this caller has its share of it.", ""}), false
 		}
 		if errors.Is(err, grant.ErrForgotten) {
 			return c.refuse(ctx, failure{writ.CodeGrantExpired, "The grant expired long ago.", "grant"}), false
@@ -240,7 +241,7 @@ func (c *redeeming) checkAudience(context.Context) failure {
 }
 
 func (c *redeeming) checkTime(context.Context) failure {
-	if !c.s.now.Before(c.claims.ExpiresAt) {
+	if !c.s.now.Before(c.claims.ExpiresAt) || c.minted != nil && c.minted.outlived(c.s.read) {
 		return failure{writ.CodeGrantExpired, "The grant has expired.", "grant"}
 	}
 	return passed
@@ -284,6 +285,9 @@ func (c *redeeming) checkStands(ctx context.Context) failure {
 		as = nil
 	}
 	d := s.decide(as, c.p.rejudged(s, m.proposal), nil)
+	if !m.trust.holds(s.world, as, m.proposal.Token) {
+		d = deny(d, writ.CodeTokenInvalid, "")
+	}
 	if d.Outcome != writ.Allow {
 		return withdrawn("Decided again, the call is not allowed any more: " + string(d.Code) + ".")
 	}
@@ -291,6 +295,17 @@ func (c *redeeming) checkStands(ctx context.Context) failure {
 		return withdrawn("Decided again, the call is another one.")
 	}
 	return passed
+}
+
+// checkRetry asks whether there is still something to try again: what came of
+// the first attempt may have become known since the grant was minted. Where a
+// grant is not remembered nobody can ask; it has the first one's idempotency key.
+func (c *redeeming) checkRetry(ctx context.Context) failure {
+	if c.minted == nil || c.minted.proposal.Retries.IsZero() {
+		return passed
+	}
+	_, f := c.p.idempotencyKey(ctx, c.minted.proposal, c.call, c.claims.ProposalDigest)
+	return f
 }
 
 func withdrawn(why string) failure { return failure{writ.CodeGrantRevoked, why, "grant"} }
@@ -329,9 +344,18 @@ func (c *redeeming) claim() grant.Claim {
 	plan.ProposalDigest, plan.IdempotencyKey = c.claims.ProposalDigest, c.claims.IdempotencyKey
 	return grant.Claim{
 		ID: rand.Text(), Grant: c.claims.ID, Proposal: c.p.name(c.claims.ProposalDigest), Call: c.p.name(c.call),
-		Attempt:     attempt(c.caller.Name, c.r.Attempt, c.call),
-		Revocations: c.s.world.Revocations.Sequence(), Now: c.s.now, Expires: c.claims.ExpiresAt, Plan: plan,
+		Attempt: attempt(c.caller.Name, c.r.Attempt, c.call), Caller: c.caller.Name,
+		Revocations: c.s.world.Revocations.Sequence(), Now: c.s.now, Expires: c.spentUntil(), Plan: plan,
 	}
+}
+
+// spentUntil is until when the redemption has to be remembered at least: people
+// may have agreed to the proposal, and their word would make another grant.
+func (c *redeeming) spentUntil() time.Time {
+	if until := c.s.now.Add(c.p.approvals); until.After(c.claims.ExpiresAt) {
+		return until
+	}
+	return c.claims.ExpiresAt
 }
 
 // attempt names who redeems for what.

@@ -48,6 +48,9 @@ func (c *compiler) absent(e *entry, n namedEntity) (f writ.Fault, absent bool) {
 	} else if supplied {
 		f.Severity = writ.Warning
 		f.Message = fmt.Sprintf("the bundle holds no %s, though an issuer may supply it", uid)
+		if e.policy.AboutApproval() {
+			f.Message = fmt.Sprintf("the bundle holds no %s, and approvers are in no group that it doesn't put them into", uid)
+		}
 	}
 	if near := c.census.nearest(uid, ids); near != "" {
 		f.Message += fmt.Sprintf("; did you mean %s?", types.NewEntityUID(uid.Type, types.String(near)))

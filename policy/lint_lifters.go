@@ -204,8 +204,8 @@ type approving struct {
 	*lifting
 	review *Policy
 	action types.EntityUID
-	// who approves; nil: somebody of whom the bundle knows nothing, but who may
-	// be in groups that issuers supply.
+	// who approves; nil: somebody of whom the bundle knows nothing, and who is in
+	// no group then: the groups of a token are its principal's, not an approver's.
 	who *types.EntityUID
 }
 
@@ -222,7 +222,7 @@ func (a *approving) resourceFits(p *Policy) bool {
 func (a *approving) scopeHolds(p *Policy) bool {
 	parts := partsOf(p.ast.Principal)
 	if a.who == nil {
-		return !parts.equals && (parts.is == "" || a.set.schema.principals[parts.is]) && (!parts.in || a.set.schema.supplied[parts.uid.Type])
+		return !parts.equals && !parts.in && (parts.is == "" || a.set.schema.principals[parts.is])
 	}
 	switch {
 	case parts.is != "" && parts.is != a.who.Type:
@@ -319,9 +319,9 @@ func (a *approving) matches(e *expr, uid types.EntityUID, in bool) possible {
 			return settled(uid == a.action || slices.Contains(a.set.schema.closure[a.action], uid))
 		case v.Name == "action":
 			return settled(uid == a.action)
-		case v.Name == "principal" && a.who == nil && in && !a.set.schema.supplied[uid.Type]:
+		case v.Name == "principal" && a.who == nil && in:
 			return settled(false)
-		case v.Name == "principal" && a.who == nil && !in && !a.set.schema.principals[uid.Type]:
+		case v.Name == "principal" && a.who == nil && !a.set.schema.principals[uid.Type]:
 			return settled(false)
 		case v.Name == "principal" && a.who != nil && in:
 			return settled(a.in(uid))

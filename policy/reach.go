@@ -14,6 +14,14 @@ func (s *Set) AnyPermit(action types.EntityUID) bool {
 	return slices.ContainsFunc(s.index.actions[action], func(s *shelf) bool { return len(s.permits.all) > 0 })
 }
 
+// AnyReview reports whether any forbid with @review names the action of an id,
+// likewise. Where there is none, nobody is ever asked to approve it.
+func (s *Set) AnyReview(action string) bool {
+	return slices.ContainsFunc(s.index.actions[types.NewEntityUID("Action", types.String(action))], func(s *shelf) bool {
+		return slices.ContainsFunc(s.forbids.all, func(p *Policy) bool { return p.Review > 0 })
+	})
+}
+
 // AboutApproval reports whether the policy's action scope names nothing but
 // approving: such a policy answers no call.
 func (p *Policy) AboutApproval() bool {

@@ -33,8 +33,8 @@ func Run(t *testing.T, open func(t testing.TB, limits approval.Limits) approval.
 	}{
 		{"Open", testOpen}, {"Secrets", testSecrets}, {"NoDigest", testNoDigest}, {"Agree", testAgree}, {"People", testPeople},
 		{"TooMany", testTooMany}, {"Reject", testReject}, {"Expired", testExpired}, {"Unknown", testUnknown}, {"ByProposal", testByProposal},
-		{"List", testList}, {"Full", testFull}, {"FullOfBytes", testFullOfBytes}, {"RejectedStays", testRejectedStays}, {"Watch", testWatch},
-		{"SlowWatch", testSlowWatch}, {"Together", testTogether}, {"Ended", testEnded},
+		{"List", testList}, {"Full", testFull}, {"FullOfBytes", testFullOfBytes}, {"RejectedStays", testRejectedStays},
+		{"Share", testShare}, {"ShareIsWhose", testShareIsWhose}, {"Watch", testWatch}, {"SlowWatch", testSlowWatch}, {"Together", testTogether}, {"Ended", testEnded},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, func(l approval.Limits) approval.Store { return open(t, l) })

@@ -42,8 +42,9 @@ func (f *ledgerFlags) check() error {
 	return nil
 }
 
-// nearlyFull is from where on a ledger's room is told to be short, in percent.
-const nearlyFull = 90
+// nearlyFull is from where on a ledger's room is told to be short, in percent:
+// before one caller has all of its share, see [grant.MaxShare].
+const nearlyFull = 80
 
 // troubles are what /readyz tells.
 func (a *authority) troubles() []server.Trouble {

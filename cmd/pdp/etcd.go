@@ -53,7 +53,7 @@ func (f *etcdFlags) tls() (*tls.Config, error) {
 	if f.EtcdCA == "" && f.EtcdCert == "" && f.EtcdKey == "" {
 		return nil, nil
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13}
 	if f.EtcdCA != "" {
 		text, err := os.ReadFile(f.EtcdCA)
 		if err != nil {

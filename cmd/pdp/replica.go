@@ -130,7 +130,7 @@ func openReplica(ctx context.Context, cfg etcd.Config, dir string, remember ledg
 // certified reports whether this replica's key may sign.
 func (r *replica) certified(now time.Time) bool { return now.UnixNano() < r.until.Load() }
 
-// Reading the others' keys because of a grant.
+// Reading the others' keys because of a grant or an approval.
 const (
 	learnEvery = 100 * time.Millisecond // at most, whatever strangers bring
 	learnTime  = 2 * time.Second        // for that and what is before it

@@ -23,6 +23,7 @@ type spent struct {
 	Time       time.Time `json:"time"`
 	Kind       string    `json:"kind"`
 	ID         string    `json:"id"`
+	Caller     string    `json:"caller"`
 	Code       string    `json:"code"`
 	Grant      string    `json:"grant"`
 	Redemption string    `json:"redemption"`
@@ -96,7 +97,7 @@ func (s *spentBefore) read(leaf []byte) error {
 		at := s.at(r.Time)
 		// One that repeats another may be the only one there is: the first time,
 		// its caller or the disk gave up.
-		c := grant.Claim{ID: cmp.Or(r.Redemption, r.ID), Grant: r.Grant, Proposal: r.Proposal, Call: r.Call, Now: at, Expires: at}
+		c := grant.Claim{ID: cmp.Or(r.Redemption, r.ID), Grant: r.Grant, Proposal: r.Proposal, Call: r.Call, Caller: r.Caller, Now: at, Expires: at}
 		if r.Retries != "" || s.retried[r.Grant] {
 			c.Call = "" // its idempotency key is not its own: nothing can retry it
 		}

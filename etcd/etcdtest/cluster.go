@@ -27,6 +27,16 @@ type Config struct {
 	// Processes has each member be a process of its own, which can be killed and
 	// paused. The package's TestMain must call [RunMember].
 	Processes bool
+	// TLS has each member show its certificate to clients, and demand one of the
+	// CA's. Members are in this process then. Nil: no TLS.
+	TLS *TLS
+}
+
+// TLS is how members meet clients.
+type TLS struct {
+	CA      *CA
+	Members []Pair // one for each
+	Most    string // the greatest version that they speak, as --tls-max-version has it; empty: all
 }
 
 // Cluster is a cluster of etcd members in this process.
@@ -75,6 +85,12 @@ func Start(t testing.TB, cfg Config) *Cluster {
 			e := memberConfig()
 			e.Name, e.Dir, e.InitialCluster = name, m.Dir, strings.Join(initial, ",")
 			e.ListenClientUrls, e.AdvertiseClientUrls = urls(clientAddr), urls(m.Client.Addr())
+			if cfg.TLS != nil {
+				e.ListenClientUrls[0].Scheme, e.AdvertiseClientUrls[0].Scheme = "https", "https"
+				door, own := &e.ClientTLSInfo, cfg.TLS.Members[i]
+				door.CertFile, door.KeyFile, door.TrustedCAFile, door.ClientCertAuth = own.Cert, own.Key, cfg.TLS.CA.File, true
+				e.TlsMaxVersion = cfg.TLS.Most
+			}
 			e.ListenPeerUrls, e.AdvertisePeerUrls = urls(peerAddr), urls(m.peers.Addr())
 			e.UnsafeNoFsync = !cfg.Sync
 			e.QuotaBackendBytes = cfg.Quota

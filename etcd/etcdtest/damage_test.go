@@ -2,14 +2,21 @@ package etcdtest_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/writ-pdp/writ/approval"
+	"github.com/writ-pdp/writ/approval/storetest"
 	"github.com/writ-pdp/writ/etcd"
 	"github.com/writ-pdp/writ/etcd/etcdtest"
+	"github.com/writ-pdp/writ/grant"
+	"github.com/writ-pdp/writ/grant/ledgertest"
+	"github.com/writ-pdp/writ/keyring"
 )
 
 // What is under the prefix and is not as it must be is refused and reported,
@@ -171,22 +178,31 @@ func TestRoles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	grant := func(role, key string, kind clientv3.PermissionType) {
+	allow := func(role, key, end string, kind clientv3.PermissionType) {
 		t.Helper()
-		end := ""
-		if strings.HasSuffix(key, "/") {
-			end = clientv3.GetPrefixRangeEnd(key)
-		}
 		_, err := raw.RoleGrantPermission(ctx, role, key, end, kind)
 		do(nil, err)
 	}
 	do(raw.RoleAdd(ctx, "root"))
 	do(raw.RoleAdd(ctx, "pusher"))
 	do(raw.RoleAdd(ctx, "replica"))
-	grant("pusher", "/writ/", clientv3.PermissionType(clientv3.PermReadWrite))
-	grant("replica", "/writ/", clientv3.PermissionType(clientv3.PermRead))
-	grant("replica", "/writ/state/revocations/", clientv3.PermissionType(clientv3.PermReadWrite))
-	grant("replica", "/writ/state/sequence", clientv3.PermissionType(clientv3.PermReadWrite))
+	allow("pusher", "/writ/", clientv3.GetPrefixRangeEnd("/writ/"), clientv3.PermissionType(clientv3.PermReadWrite))
+	text, err := os.ReadFile("../../docs/etcd.md")
+	do(nil, err)
+	granted := regexp.MustCompile(`etcdctl role grant-permission writ-replica +(--prefix=true)? +(read|readwrite) +(\S+)`).FindAllStringSubmatch(string(text), -1)
+	if len(granted) < 5 {
+		t.Fatalf("docs/etcd.md grants %q", granted)
+	}
+	for _, g := range granted {
+		end, kind := "", clientv3.PermissionType(clientv3.PermRead)
+		if g[1] != "" {
+			end = clientv3.GetPrefixRangeEnd(g[3])
+		}
+		if g[2] == "readwrite" {
+			kind = clientv3.PermissionType(clientv3.PermReadWrite)
+		}
+		allow("replica", g[3], end, kind)
+	}
 	for _, user := range []string{"root", "pusher", "replica"} {
 		do(raw.UserAdd(ctx, user, "secret-of-"+user))
 		do(raw.UserGrantRole(ctx, user, user))
@@ -198,7 +214,7 @@ func TestRoles(t *testing.T) {
 		cfg.Username, cfg.Password = user, "secret-of-"+user
 		return cfg
 	}
-	_, err := etcd.Open(ctx, config(c))
+	_, err = etcd.Open(ctx, config(c))
 	mustFail(t, err, "wants a user")
 	wrong := as("replica")
 	wrong.Password = "wrong"
@@ -217,6 +233,16 @@ func TestRoles(t *testing.T) {
 	do(client.Push(ctx, version(2), etcd.PushOptions{Grace: time.Nanosecond, Keep: 2}))
 	r.await(2, 1)
 	r.awaitHeard()
+
+	// What replicas share, in each of its ways.
+	l := openLedger(t, as("replica"), etcd.LedgerConfig{})
+	one := ledgertest.NewClaim(1)
+	one.Revocations = 1
+	claims(t, l, one, grant.Claimed)
+	do(l.Settle(ctx, ledgertest.NewEffect(1)))
+	do(l.Sweep(ctx, one.Now))
+	do(openReviews(t, as("replica"), approval.Limits{}).Open(ctx, storetest.Review("a", storetest.Start)))
+	startSigner(t, as("replica"), keyring.Generate()).stop()
 
 	weak, err := etcd.Dial(as("replica"))
 	do(nil, err)

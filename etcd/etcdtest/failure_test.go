@@ -3,6 +3,7 @@ package etcdtest_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"path/filepath"
 	"testing"
 	"time"
@@ -334,10 +335,16 @@ func TestAnotherCluster(t *testing.T) {
 }
 
 // A server that starts while etcd can't be reached fails, and says what to do.
+// Somebody is there, and silent.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := etcd.Open(ctx, etcd.Config{Endpoints: []string{"127.0.0.1:1"}, RequestTimeout: 100 * time.Millisecond})
+	_, err = etcd.Open(ctx, etcd.Config{Endpoints: []string{silent.Addr().String()}, RequestTimeout: 100 * time.Millisecond})
 	mustFail(t, err, "endpoints or certificates are wrong")
 }

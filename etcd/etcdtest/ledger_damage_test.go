@@ -87,7 +87,7 @@ func TestLedgerDamage(t *testing.T) {
 func TestLedgerBackup(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Config{Members: 1})
-	l := openLedger(t, config(c), etcd.LedgerConfig{})
+	l, idle := openLedger(t, config(c), etcd.LedgerConfig{}), openLedger(t, config(c), etcd.LedgerConfig{})
 	claims(t, l, ledgertest.NewClaim(1), grant.Claimed)
 	backup := t.TempDir() + "/backup"
 	c.RestartAll(func() { etcdtest.Copy(t, c.Members[0].Dir, backup) })
@@ -106,16 +106,69 @@ func TestLedgerBackup(t *testing.T) {
 		}
 		return nil
 	})
-	// As the error says:
-	raw := c.Raw()
-	if _, err := raw.Delete(t.Context(), "/writ/ledger/instance"); err != nil {
-		t.Fatal(err)
-	}
+	// Who did not redeem what was forgotten is told, and does not redeem it again.
+	three := ledgertest.NewClaim(3)
+	three.Attempt = ledgertest.Attempt(9)
+	refuses(t, idle, three, "restart this server")
 	again := openLedger(t, config(c), etcd.LedgerConfig{})
 	if again.Instance() == l.Instance() {
 		t.Error("the instance is the one of before")
 	}
 	claims(t, again, ledgertest.NewClaim(1), grant.Repeated)
+	// What is new is nobody's to void.
+	refuses(t, l, ledgertest.NewClaim(4), "backup")
+	claims(t, again, ledgertest.NewClaim(4), grant.Claimed)
+}
+
+// Nobody redeems in an etcd that has gone back, whoever looks at it: what is due
+// is looked for every other minute.
+func TestLedgerBackupUnused(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Config{Members: 1})
+	l, idle := openLedger(t, config(c), etcd.LedgerConfig{}), openLedger(t, config(c), etcd.LedgerConfig{})
+	backup := t.TempDir() + "/backup"
+	c.RestartAll(func() { etcdtest.Copy(t, c.Members[0].Dir, backup) })
+	one := ledgertest.NewClaim(1)
+	claims(t, l, one, grant.Claimed)
+	c.RestartAll(func() { etcdtest.Copy(t, backup, c.Members[0].Dir) })
+	eventually(t, func() error {
+		if _, err := l.Sweep(t.Context(), one.Now); err == nil || !strings.Contains(err.Error(), "backup") {
+			return fmt.Errorf("an older etcd is believed: %v", err)
+		}
+		return nil
+	})
+	one.Attempt = ledgertest.Attempt(9)
+	refuses(t, idle, one, "restart this server")
+}
+
+// Who restores a backup and gives the store another source id, as docs/etcd.md
+// says, must void what was granted before, too.
+func TestLedgerOfAnotherSource(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Config{Members: 1})
+	openLog(t, config(c)) // which makes the source
+	before := openLedger(t, config(c), etcd.LedgerConfig{})
+	if again := openLedger(t, config(c), etcd.LedgerConfig{}); again.Instance() != before.Instance() {
+		t.Error("two replicas have two instances")
+	}
+	raw := c.Raw()
+	if _, err := raw.Put(t.Context(), "/writ/state/source", "restored"); err != nil {
+		t.Fatal(err)
+	}
+	client, err := etcd.Dial(config(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = etcd.OpenLedger(t.Context(), client, etcd.LedgerConfig{})
+	mustFail(t, err, "delete /writ/ledger/instance")
+	if _, err := raw.Delete(t.Context(), "/writ/ledger/instance"); err != nil {
+		t.Fatal(err)
+	}
+	if after := openLedger(t, config(c), etcd.LedgerConfig{}); after.Instance() == before.Instance() {
+		t.Error("what was granted before is not void")
+	}
+	openLedger(t, config(c), etcd.LedgerConfig{})
 }
 
 // A ledger that a replica does not know any more, since it was made anew.

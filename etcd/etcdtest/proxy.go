@@ -77,8 +77,9 @@ func (p *Proxy) Silence(on bool) {
 	}
 }
 
-// Mute closes connections instead of passing on what the server answers: what
-// clients ask for still reaches it. Or it lets answers pass again.
+// Mute closes a connection instead of passing on what the server answers, from
+// the next request on (of HTTP/2): that still reaches it. Or it lets answers pass
+// again.
 func (p *Proxy) Mute(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,22 +180,27 @@ func (p *Proxy) forward(client net.Conn) {
 		return
 	}
 	var both sync.WaitGroup
-	both.Go(func() { p.copy(server, client, nil) })
-	both.Go(func() { p.copy(client, server, &p.sent) })
+	asked := &requests{skip: preface}
+	both.Go(func() { p.copy(server, client, asked, nil) })
+	both.Go(func() { p.copy(client, server, asked, &p.sent) })
 	both.Wait()
 }
 
-// copy copies until one side ends, and then ends the other.
-func (p *Proxy) copy(to, from net.Conn, count *atomic.Int64) {
+// copy copies until one side ends, and then ends the other. What it counts goes
+// to clients.
+func (p *Proxy) copy(to, from net.Conn, asked *requests, count *atomic.Int64) {
 	defer to.Close()
 	defer from.Close()
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		p.mu.Lock()
-		open, delay, mute := p.open, p.delay, p.mute && count != nil
+		open, delay, mute := p.open, p.delay, p.mute
 		p.mu.Unlock()
-		if mute {
+		switch {
+		case count == nil:
+			asked.pass(buffer[:n], mute)
+		case mute && asked.muted.Load():
 			return
 		}
 		<-open
@@ -207,6 +213,40 @@ func (p *Proxy) copy(to, from net.Conn, count *atomic.Int64) {
 		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
 			return
 		}
+	}
+}
+
+// requests notices those of one connection.
+type requests struct {
+	skip  int         // bytes until the next frame
+	head  []byte      // of a frame, as far as it has come
+	muted atomic.Bool // there was one while its answer is not to be passed on
+}
+
+// The form of HTTP/2: RFC 9113, sections 3.4, 4.1 and 6.2.
+const (
+	preface    = 24
+	frameHead  = 9
+	headerType = 1
+)
+
+// pass looks at what a client sends.
+func (r *requests) pass(b []byte, mute bool) {
+	for len(b) > 0 {
+		if n := min(r.skip, len(b)); n > 0 {
+			r.skip, b = r.skip-n, b[n:]
+			continue
+		}
+		n := min(frameHead-len(r.head), len(b))
+		r.head, b = append(r.head, b[:n]...), b[n:]
+		if len(r.head) < frameHead {
+			return
+		}
+		r.skip = int(r.head[0])<<16 | int(r.head[1])<<8 | int(r.head[2])
+		if r.head[3] == headerType {
+			r.muted.Store(mute)
+		}
+		r.head = r.head[:0]
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,7 +122,7 @@ func TestReviewsAreForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if total := string(got.Kvs[3].Value); total != fmt.Sprintf("1 %d", len(data)) {
+	if total := string(got.Kvs[3].Value); total != fmt.Sprintf("1 %d\n1 %[1]d \"desk\"", len(data)) {
 		t.Errorf("the total is %q", total)
 	}
 }
@@ -136,7 +138,9 @@ func TestReviewsTotal(t *testing.T) {
 		s := openReviews(t, config(c), approval.Limits{MaxReviews: fit})
 		for i := range 10 {
 			all.Go(func() {
-				_, err := s.Open(t.Context(), storetest.Review(fmt.Sprintf("%p %d", s, i), storetest.Start))
+				r := storetest.Review(fmt.Sprintf("%p %d", s, i), storetest.Start)
+				r.Caller.Name = fmt.Sprintf("caller %p %d", s, i) // each has a share of its own
+				_, err := s.Open(t.Context(), r)
 				if errors.Is(err, approval.ErrFull) {
 					full.Add(1)
 				} else if err != nil {
@@ -151,16 +155,53 @@ func TestReviewsTotal(t *testing.T) {
 		t.Fatalf("%d are kept and %d were refused, %v", len(kept), full.Load(), err)
 	}
 	bytes := 0
+	var lines []string
 	for _, r := range kept {
 		data, err := approval.Encode(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		bytes += len(data)
+		lines = append(lines, fmt.Sprintf("1 %d %q", len(data), r.Caller.Name))
+	}
+	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[strings.Index(a, `"`):], b[strings.Index(b, `"`):]) })
+	want := fmt.Sprintf("%d %d\n%s", fit, bytes, strings.Join(lines, "\n"))
+	got, err := c.Raw().Get(t.Context(), "/writ/reviews/total")
+	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != want {
+		t.Errorf("the total is %v, want %s, %v", got.Kvs, want, err)
+	}
+}
+
+// TestReviewsUncounted: reviews that were kept before callers were counted are
+// in nobody's share, and count once they change.
+func TestReviewsUncounted(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Config{Members: 1})
+	s := openReviews(t, config(c), approval.Limits{MaxReviews: 4})
+	var kept []approval.Review
+	for _, name := range []string{"a", "b"} {
+		r, err := s.Open(t.Context(), storetest.Review(name, storetest.Start))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, r)
 	}
 	got, err := c.Raw().Get(t.Context(), "/writ/reviews/total")
-	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != fmt.Sprintf("%d %d", fit, bytes) {
-		t.Errorf("the total is %v, want %d bytes, %v", got.Kvs, bytes, err)
+	if err != nil || len(got.Kvs) != 1 {
+		t.Fatal(got, err)
+	}
+	before, _, _ := strings.Cut(string(got.Kvs[0].Value), "\n")
+	if _, err := c.Raw().Put(t.Context(), "/writ/reviews/total", before); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Agree(t.Context(), kept[0].ID, storetest.Agreement("sam", storetest.Start)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(t.Context(), storetest.Review("c", storetest.Start)); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Open(t.Context(), storetest.Review("d", storetest.Start)); !errors.Is(err, approval.ErrFull) {
+		t.Errorf("as many as are left: %v", err)
 	}
 }
 
@@ -184,6 +225,9 @@ func TestReviewsDamage(t *testing.T) {
 		"no total":         {"total", "x"},
 		"a total below 0":  {"total", "-1 5"},
 		"a total of three": {"total", "1 2 3"},
+		"no caller":        {"total", "1 2\n1 2"},
+		"a caller below 0": {"total", "1 2\n-1 2 \"desk\""},
+		"a caller twice":   {"total", "1 2\n1 2 \"desk\"\n1 2 \"desk\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(c)

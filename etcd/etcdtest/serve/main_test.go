@@ -13,6 +13,7 @@ import (
 
 func TestMain(m *testing.M) {
 	etcdtest.RunMember()
+	etcdtest.RunStandIn()
 	dir, err := os.MkdirTemp("", "writ-serve")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
