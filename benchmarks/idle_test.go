@@ -114,6 +114,17 @@ func idling(b *testing.B, protocol string, secure bool, n int) string {
 
 func selfSigned(b *testing.B) *server.TLS {
 	b.Helper()
+	cert, key := certificate(b)
+	t, err := server.OpenTLS(server.TLSConfig{CertFile: cert, KeyFile: key})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return t
+}
+
+// certificate makes the files of a server's certificate and its key.
+func certificate(b *testing.B) (certFile, keyFile string) {
+	b.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		b.Fatal(err)
@@ -132,11 +143,7 @@ func selfSigned(b *testing.B) *server.TLS {
 		"cert.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 		"key.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
 	})
-	t, err := server.OpenTLS(server.TLSConfig{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return t
+	return filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 }
 
 // memory is what is live, with the stacks, and what the process has.

@@ -3,6 +3,7 @@ package benchmarks
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
@@ -74,12 +76,13 @@ func BenchmarkDecideRevocations(b *testing.B) {
 
 // serving is a `pdp serve` of its own process over a directory.
 type serving struct {
-	address   string // of its gRPC
-	dir       string
-	process   int             // its id
-	host, op  context.Context // carry the secrets
-	decisions writv1.DecisionServiceClient
-	operator  writv1.RevocationServiceClient
+	address, http string // of its doors
+	dir           string
+	credentials   string          // directory of its secrets
+	process       int             // its id
+	host, op      context.Context // carry the secrets
+	decisions     writv1.DecisionServiceClient
+	operator      writv1.RevocationServiceClient
 }
 
 // serve starts the command over the bundle of paymentFiles, with more files,
@@ -103,15 +106,16 @@ func serve(b *testing.B, more map[string]string, before int) *serving {
 	return serveDir(b, work, s.dir)
 }
 
-// serveDir starts the command over the bundle in dir, with its data in work.
-func serveDir(b *testing.B, work, dir string) *serving {
+// serveDir starts the command over the bundle in dir, with its data in work,
+// and with TLS if secured has the flags for it.
+func serveDir(b *testing.B, work, dir string, secured ...string) *serving {
 	b.Helper()
 	s := &serving{dir: dir}
 	pdp := filepath.Join(work, "pdp")
 	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", pdp, "../cmd/pdp").CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-	cmd := exec.Command(pdp, "serve", "--bundle", s.dir, "--data", filepath.Join(work, "data"), "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
+	cmd := exec.Command(pdp, append([]string{"serve", "--bundle", s.dir, "--data", filepath.Join(work, "data"), "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, secured...)...)
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
@@ -123,13 +127,17 @@ func serveDir(b *testing.B, work, dir string) *serving {
 	}
 	s.process = cmd.Process.Pid
 	line, err := bufio.NewReader(out).ReadBytes('\n')
-	var ready struct{ GRPC, Credentials string }
+	var ready struct{ GRPC, HTTP, Credentials string }
 	if err != nil || json.Unmarshal(line, &ready) != nil {
 		_ = cmd.Wait()
 		b.Fatalf("%v: %s", err, said.String())
 	}
-	s.address = ready.GRPC
-	conn, err := grpc.NewClient(ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	s.address, s.http, s.credentials = ready.GRPC, ready.HTTP, ready.Credentials
+	transport := insecure.NewCredentials()
+	if len(secured) > 0 {
+		transport = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}) // to itself, with a certificate of its own making
+	}
+	conn, err := grpc.NewClient(ready.GRPC, grpc.WithTransportCredentials(transport))
 	if err != nil {
 		b.Fatal(err)
 	}

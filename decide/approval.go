@@ -209,7 +209,7 @@ func (c *call) mayApprove(who types.EntityUID, v *targetVerdict, asking func() t
 	if who == (types.EntityUID{}) || c.lapsed(who) {
 		return false
 	}
-	verdict := c.world.Policies.Judge(policy.Query{
+	verdict := c.ask(policy.Query{
 		Principal: who, Action: c.approving(), Resource: v.target.Entity.UID, Context: asking(), Entities: &c.view,
 	})
 	return len(verdict.Permits) > 0 && len(verdict.Forbids) == 0 && len(verdict.Reviews) == 0 && len(verdict.ForbidErrors) == 0

@@ -121,7 +121,9 @@ type call struct {
 	targets    []contract.Target
 	outOfBound *contract.Failure
 	view       view
-	unknown    []string // pointers of entity arguments that the snapshot doesn't hold
+	lifted     bool                     // the call itself places somebody who acts: see ask
+	put        map[types.EntityUID]bool // of targets, what puts has found; nil: it was not asked
+	unknown    []string                 // pointers of entity arguments that the snapshot doesn't hold
 
 	// DATA_FLOW
 	evidence []policy.EvidenceSeen

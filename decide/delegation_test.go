@@ -119,6 +119,7 @@ func TestMayActNamesTheEntity(t *testing.T) {
 		"the same":                      {map[string]string{"client_id": "bot"}, map[string]string{"client_id": "bot"}, writ.CodeAllow},
 		"other claims don't matter":     {map[string]string{"client_id": "bot", "x": "y"}, map[string]string{"client_id": "bot"}, writ.CodeAllow},
 		"another client":                {map[string]string{"client_id": "reader"}, map[string]string{"client_id": "bot"}, writ.CodeTokenInvalid},
+		"a client that is no text":      {map[string]string{"client_id": "reader"}, map[string]string{"client_id": ""}, writ.CodeTokenInvalid},
 		"may_act has the subject alone": {map[string]string{"client_id": "reader"}, nil, writ.CodeAllow},
 	} {
 		d := decideChanged(b, s, func(p *writ.Proposal) {

@@ -149,7 +149,7 @@ func (e *explainer) parties() {
 			q := c.query(who, v)
 			party := writ.PartyExplained{Who: q.Principal.String(), Actor: who > 0, Resource: q.Resource.String()}
 			listed := map[writ.PolicyVerdict]int{}
-			for _, seen := range c.world.Policies.Consider(q) {
+			for _, seen := range c.consider(q) {
 				x := explained(&seen)
 				if listed[x.Verdict]++; listed[x.Verdict] > maxExplained {
 					party.Others++

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/cedar-policy/cedar-go/types"
 
 	"github.com/writ-pdp/writ"
@@ -32,6 +34,7 @@ func (c *call) checkTarget() failure {
 	if f := c.findTargets(); f.code != "" {
 		return f
 	}
+	c.lifted = c.touches(c.principal) || slices.ContainsFunc(c.actors, c.touches)
 	if c.member != nil {
 		c.view.add(*c.member) // last: a target that is the principal has its groups, too
 	}

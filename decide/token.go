@@ -154,8 +154,8 @@ func (c *call) checkMayAct(t *writ.Token, issuer *snapshot.Issuer) failure {
 		case a.Subject != t.MayAct.Subject || or(a.Issuer) != or(t.MayAct.Issuer):
 			member = "subject"
 		case slices.ContainsFunc(c.world.Issuers[or(a.Issuer)].Actor.Names(), func(name string) bool {
-			says := t.MayAct.Claims[name]
-			return name != "sub" && says != "" && says != a.Claims[name]
+			says, there := t.MayAct.Claims[name]
+			return name != "sub" && there && says != a.Claims[name]
 		}):
 			member = "claims"
 		default:

@@ -62,7 +62,7 @@ func (c *call) judge(v *targetVerdict) failure {
 	lacking, erring, forbidden := -1, -1, -1 // the first party of each
 	for i := range 1 + len(c.actors) {
 		q := c.query(i, v)
-		verdict := c.world.Policies.Judge(q)
+		verdict := c.ask(q)
 		for _, e := range verdict.ForbidErrors {
 			failed = append(failed, e.Policy)
 		}

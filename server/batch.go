@@ -18,7 +18,9 @@ func (d *decisions) DecideBatch(ctx context.Context, req *writv1.DecideBatchRequ
 	if n == 0 || n > pdp.MaxBatch {
 		return nil, refuse(ReasonBatchSize, fmt.Sprintf("a batch has 1 to %d proposals: split it", pdp.MaxBatch))
 	}
-	charge(ctx, n-1)
+	if err := afford(ctx, n-1); err != nil {
+		return nil, err
+	}
 	items := make([]pdp.Item, n)
 	for i, p := range req.GetProposals() {
 		var err error

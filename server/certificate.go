@@ -127,7 +127,7 @@ func (t *trust) verify(chain []*x509.Certificate, domain string, now time.Time) 
 // otherwise be whomever callers.yaml knows by a DNS name or a subject.
 func speaksFor(ca *x509.Certificate, domain string) bool {
 	for _, u := range ca.URIs {
-		if strings.EqualFold(u.Scheme, "spiffe") && u.Host != domain {
+		if strings.EqualFold(u.Scheme, "spiffe") && (u.Host == "" || u.Host != domain) {
 			return false
 		}
 	}

@@ -24,6 +24,12 @@ func (p *Paces) Open() int { return int(p.door.read.Load()) }
 // Crowd counts n connections more.
 func (p *Paces) Crowd(n int64) { p.door.read.Add(n) }
 
+// PacedConnections is how many connections of a server are read.
+func (s *Server) PacedConnections() int { return int(s.paces.read.Load()) }
+
+// NewArrivals takes what l takes, no faster than a door does.
+func NewArrivals(l net.Listener) net.Listener { return &arrivals{Listener: l} }
+
 // CountFrames counts the frames that cost something in the pieces of a
 // connection's bytes.
 func CountFrames(pieces ...[]byte) (n int) {

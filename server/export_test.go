@@ -34,6 +34,23 @@ func (s *Server) Services() map[string]grpc.ServiceInfo { return s.grpc.GetServi
 // CheckRights is what New asks of the registered services.
 func CheckRights(services map[string]grpc.ServiceInfo) error { return checkRights(services) }
 
+// Waits returns how long calls of one caller wait for their start, which is apart
+// from the next: each comes at an instant after the first, and costs as many as
+// it says.
+func Waits(apart time.Duration, calls []struct {
+	At   time.Duration
+	Cost int
+}) (waits []time.Duration) {
+	q, first := &quota{apart: apart}, time.Now()
+	for _, c := range calls {
+		waits = append(waits, q.begin(c.Cost, first.Add(c.At)))
+	}
+	return waits
+}
+
+// StartApart sets how far apart the calls of one caller start, before the first.
+func (s *Server) StartApart(apart time.Duration) { s.quotas.apart = apart }
+
 // Rights returns the methods in the table of rights.
 func Rights() []string {
 	var out []string

@@ -58,6 +58,36 @@ func charge(ctx context.Context, n int) {
 	}
 }
 
+// afford is charge, but for a caller with a debt, who is refused: of many
+// batches at one instant, each is let in before any has said how large it is.
+// It waits for their start.
+func afford(ctx context.Context, n int) error {
+	if a, ok := ctx.Value(admittedKey{}).(*admitted); ok && !a.quota.afford(n, time.Now()) {
+		return errRateLimited
+	}
+	return begin(ctx, n)
+}
+
+// begin waits for the start of n of the caller's calls.
+func begin(ctx context.Context, n int) error {
+	a, ok := ctx.Value(admittedKey{}).(*admitted)
+	if !ok {
+		return nil
+	}
+	wait := a.quota.begin(n, time.Now())
+	if wait <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // gate admits one call of method, runs it, and gives back what it took. It
 // runs before any of the call's message is read, and nothing of a call runs
 // outside it.
@@ -165,6 +195,9 @@ func (s *Server) unary(full string, method grpc.MethodHandler) grpc.MethodHandle
 		err = s.gate(ctx, full, func(ctx context.Context) (err error) {
 			answer, err = method(srv, ctx, func(v any) error {
 				if err := receive(decode, v); err != nil {
+					return err
+				}
+				if err := begin(ctx, max(rights[full].cost, 1)); err != nil {
 					return err
 				}
 				if refused := s.readmit(ctx, full); refused != nil {

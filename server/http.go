@@ -27,7 +27,7 @@ const (
 	lastAnswer = time.Second
 )
 
-// httpDoor offers the API's unary methods as JSON over HTTP, and says whether
+// httpDoor offers the API's unary methods as JSON over HTTP/1.1, and says whether
 // the process is up and the server ready. What it lets in becomes a gRPC call:
 // vanguard puts the request's body into a frame, and a gRPC server of the
 // door's own runs the same gated methods as the other one. That server is the
@@ -38,6 +38,9 @@ const (
 // vanguard would read it before anyone knows who calls, and when it meets a
 // fault there it writes the answer while grpc-go may be writing another, which
 // ends the process (both write the header's map).
+//
+// It speaks no HTTP/2: there a request would be read, and have a goroutine, before
+// its connection's pace could keep it waiting.
 type httpDoor struct {
 	server  *Server
 	http    *http.Server
@@ -60,6 +63,8 @@ func newHTTPDoor(s *Server, config *tls.Config) *httpDoor {
 			grpc.MaxRecvMsgSize(s.limits.Message),
 		)...),
 	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	d.http = &http.Server{
 		Handler:                      d,
 		TLSConfig:                    config.Clone(),
@@ -68,10 +73,17 @@ func newHTTPDoor(s *Server, config *tls.Config) *httpDoor {
 		WriteTimeout:                 s.limits.Deadline + answerTimeout,
 		IdleTimeout:                  s.limits.ConnectionIdle,
 		MaxHeaderBytes:               s.limits.HeaderList,
-		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: s.limits.Streams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		Protocols:                    &protocols,
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" is judged like anything else
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return context.WithValue(ctx, connectedKey{}, &connected{at: time.Now(), from: newConnection(conn.LocalAddr(), conn.RemoteAddr())})
+			c := &connected{at: time.Now(), from: newConnection(conn.LocalAddr(), conn.RemoteAddr())}
+			if secured, ok := conn.(*tls.Conn); ok {
+				conn = secured.NetConn()
+			}
+			if paced, ok := conn.(*requestConn); ok {
+				c.from.pace = paced.pace
+			}
+			return context.WithValue(ctx, connectedKey{}, c)
 		},
 		// What strangers do to a connection is nobody's business by default.
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
@@ -138,10 +150,36 @@ func (d *httpDoor) transcode() error {
 
 // serve takes connections until drain or stop is called.
 func (d *httpDoor) serve(listener net.Listener) error {
+	listener = &requests{listener, d.server.paces}
 	if d.http.TLSConfig != nil {
 		return d.http.ServeTLS(listener, "", "")
 	}
 	return d.http.Serve(listener)
+}
+
+// requests is a listener whose connections have a pace.
+type requests struct {
+	net.Listener
+	paces *paces
+}
+
+func (l *requests) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &requestConn{conn, l.paces.pace()}, nil
+}
+
+// requestConn is a connection whose requests wait for its pace.
+type requestConn struct {
+	net.Conn
+	pace *pace
+}
+
+func (c *requestConn) Close() error {
+	c.pace.end()
+	return c.Conn.Close()
 }
 
 // enter counts one more call, unless the door drains.
@@ -183,6 +221,10 @@ func (d *httpDoor) stop() {
 
 // ServeHTTP answers one request.
 func (d *httpDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	pace := connectionOfHTTP(r).pace
+	if pace.request() != nil {
+		panic(http.ErrAbortHandler) // closes the connection
+	}
 	a := &answer{ResponseWriter: w, request: r, maxAge: d.server.limits.ConnectionAge}
 	defer func() {
 		if p := recover(); p != nil {
@@ -196,6 +238,7 @@ func (d *httpDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	status, refused := d.route(a, r)
 	if refused != nil {
+		pace.add(-refusalCost)
 		d.server.refusals.log(r.Context(), d.server.log, r.URL.Path, refused.reason)
 		a.refuse(status, refused)
 	}
@@ -214,6 +257,7 @@ func (d *httpDoor) route(a *answer, r *http.Request) (int, *refusal) {
 	case path == keysPath:
 		return d.keys(a, r)
 	case path == "/metrics":
+		connectionOfHTTP(r).pace.add(-metricsCost)
 		return d.measure(a, r)
 	case d.unary[path]:
 		if !d.enter() {

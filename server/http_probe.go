@@ -96,6 +96,7 @@ func (d *httpDoor) keys(a *answer, r *http.Request) (int, *refusal) {
 	if d.server.enforcer == nil {
 		return http.StatusNotFound, errNoGrants
 	}
+	connectionOfHTTP(r).pace.add(-probeCost)
 	jwks, _, _ := d.server.enforcer.Keys()
 	a.Header().Set("Cache-Control", "max-age=60")
 	a.json(http.StatusOK, jwks)
@@ -105,6 +106,7 @@ func (d *httpDoor) keys(a *answer, r *http.Request) (int, *refusal) {
 // probe answers those who watch over the process. It takes no credential and
 // nothing of anyone's quota, and tells nothing else.
 func (d *httpDoor) probe(a *answer, r *http.Request, well []byte, refused *refusal) (int, *refusal) {
+	connectionOfHTTP(r).pace.add(-probeCost)
 	if refused := reading(a, r); refused != nil {
 		return http.StatusMethodNotAllowed, refused
 	}

@@ -23,7 +23,7 @@ type connection struct {
 	nearby      bool               // on this machine: this start's secrets count
 	user        *snapshot.Identity // at a Unix-domain socket; nil: not known
 	certificate *clientCertificate // nil: none was shown
-	pace        *pace              // at which it is read; nil: the HTTP door's
+	pace        *pace              // at which it is read; nil: as it comes
 }
 
 // AuthType makes a connection what gRPC keeps of a handshake.

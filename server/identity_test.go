@@ -169,7 +169,8 @@ func TestTrustDomains(t *testing.T) {
 	acme := newAuthority(t, "acme", func(c *x509.Certificate) { c.URIs = parseURIs(t, "spiffe://acme.example") })
 	partner := newAuthority(t, "partner", func(c *x509.Certificate) { c.URIs = parseURIs(t, "spiffe://partner.example") })
 	nested := m.ca.sub(t, "nested", func(c *x509.Certificate) { c.URIs = parseURIs(t, "spiffe://partner.example") })
-	m.files.putCAs(t, acme, partner, m.ca)
+	odd := newAuthority(t, "odd", func(c *x509.Certificate) { c.URIs = parseURIs(t, "spiffe:partner.example") })
+	m.files.putCAs(t, acme, partner, odd, m.ca)
 	m.tls.LookNow()
 	named := func(a *authority) tls.Certificate {
 		return a.issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"desk.acme.example"} })
@@ -193,6 +194,8 @@ func TestTrustDomains(t *testing.T) {
 		"subject by a CA of none":  {about(m.ca), true},
 		"subject by a partner":     {about(partner), false},
 		"URI by a partner":         {partner.client(t, "urn:acme:ap-host"), false},
+		"DNS name by an odd CA":    {named(odd), false}, // its id is of no trust domain
+		"an id by an odd CA":       {odd.client(t, "spiffe://partner.example/host"), false},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		if err := decideOn(ctx, m.grpcAs(t, c.pair)); (err == nil) != c.ok {

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -61,17 +62,26 @@ func (l Limits) withDefaults() (Limits, error) {
 	return l, errors.Join(faults...)
 }
 
+// The calls of one caller start apart: at the pace that takes half of what the
+// machine can do, if all of them were writes. A burst of calls that all started
+// at once would keep another's call waiting until the last of them has run.
+const (
+	callWork = 250 * time.Microsecond // of a processor: what a write that is allowed takes, about
+	atOnce   = time.Millisecond       // worth of calls start at once all the same
+)
+
 // quotas holds one quota a caller. The callers are those of the bundles that
 // were in force since the start, so there are few.
 type quotas struct {
 	limits Limits
+	apart  time.Duration // starts of two calls of one caller
 
 	mu       sync.Mutex
 	byCaller map[string]*quota // guarded by mu; "" is everyone without a credential
 }
 
 func newQuotas(l Limits) *quotas {
-	return &quotas{limits: l, byCaller: make(map[string]*quota)}
+	return &quotas{limits: l, apart: 2 * callWork / time.Duration(runtime.GOMAXPROCS(0)), byCaller: make(map[string]*quota)}
 }
 
 func (q *quotas) of(caller string) *quota {
@@ -79,7 +89,7 @@ func (q *quotas) of(caller string) *quota {
 	defer q.mu.Unlock()
 	have := q.byCaller[caller]
 	if have == nil {
-		have = &quota{limits: &q.limits, tokens: float64(q.limits.Burst)}
+		have = &quota{limits: &q.limits, apart: q.apart, tokens: float64(q.limits.Burst)}
 		q.byCaller[caller] = have
 	}
 	return have
@@ -89,12 +99,29 @@ func (q *quotas) of(caller string) *quota {
 // counts of what is in flight.
 type quota struct {
 	limits *Limits
+	apart  time.Duration // starts of two calls
 
 	mu      sync.Mutex
 	tokens  float64   // guarded by mu: calls that may start now
 	at      time.Time // guarded by mu: when tokens was right
 	calls   int       // guarded by mu: in flight
 	watches int       // guarded by mu: streams that live on
+	start   time.Time // guarded by mu: of the next call, if they came evenly
+}
+
+var errRateLimited = refuse(ReasonRateLimited, "too many calls a second by this caller: wait, then try again")
+
+// begin gives n more of the caller's calls their start, and returns how long to
+// wait for it: calls that come all at once start one after the other.
+func (q *quota) begin(n int, now time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if earliest := now.Add(-atOnce); q.start.Before(earliest) {
+		q.start = earliest
+	}
+	wait := q.start.Sub(now)
+	q.start = q.start.Add(time.Duration(n) * q.apart)
+	return wait
 }
 
 // enter takes a call from the rate and counts it as in flight, or says why not.
@@ -102,12 +129,8 @@ type quota struct {
 func (q *quota) enter(now time.Time, r right) *refusal {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if passed := now.Sub(q.at).Seconds(); !q.at.IsZero() && passed > 0 {
-		q.tokens = min(q.tokens+passed*float64(q.limits.Rate), float64(q.limits.Burst))
-	}
-	q.at = now
-	if q.tokens < 1 {
-		return refuse(ReasonRateLimited, "too many calls a second by this caller: wait, then try again")
+	if q.fill(now); q.tokens < 1 {
+		return errRateLimited
 	}
 	count, limit := &q.calls, q.limits.InFlight
 	if r.long {
@@ -121,12 +144,31 @@ func (q *quota) enter(now time.Time, r right) *refusal {
 	return nil
 }
 
+// fill adds what time has brought. q.mu is held.
+func (q *quota) fill(now time.Time) {
+	if passed := now.Sub(q.at).Seconds(); !q.at.IsZero() && passed > 0 {
+		q.tokens = min(q.tokens+passed*float64(q.limits.Rate), float64(q.limits.Burst))
+	}
+	q.at = now
+}
+
 // charge takes n calls from the rate, below nothing if need be: later calls
 // wait for it.
 func (q *quota) charge(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.tokens -= float64(n)
+}
+
+// afford is charge, unless there is a debt already: then it takes nothing.
+func (q *quota) afford(n int, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.fill(now); q.tokens < 0 {
+		return false
+	}
+	q.tokens -= float64(n)
+	return true
 }
 
 func (q *quota) leave(long bool) {

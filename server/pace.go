@@ -12,18 +12,22 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// What a connection of the gRPC door is read for. Credit is counted in frames
-// of HTTP/2: what arrives costs some, what is let in brings some, and whoever
-// has none is not read until time has brought some. So those who flood a
-// connection with what comes to nothing, in whichever of the many ways that
-// HTTP/2 has, wait in their own socket's buffer, before they have cost any
-// work; while a client whose calls are let in is never kept waiting.
+// What a connection is read for. Credit is counted in frames of HTTP/2: what
+// arrives costs some, what is let in brings some, and whoever has none is not
+// read until time has brought some. So those who flood a connection with what
+// comes to nothing, in whichever of the many ways that HTTP/2 has, wait in their
+// own socket's buffer, before they have cost any work; while a client whose
+// calls are let in is never kept waiting. The HTTP door speaks HTTP/1.1, where a
+// request is read once the one before it is answered: it waits there.
 const (
 	firstCredit = 16   // of a new connection: enough for its first calls
 	mostCredit  = 1024 // kept for a burst
 	mostDebt    = 512
-	callCredit  = 8 // brought by a call that is let in: it has 2 to 5 frames
-	refusalCost = 6 // of a call that is refused, beyond its frames
+	callCredit  = 8  // brought by a call that is let in: it has 2 to 5 frames
+	refusalCost = 24 // of a call that is refused, beyond its frames
+	requestCost = 2  // of a request of HTTP/1.1: what a call's frames cost
+	probeCost   = 6
+	metricsCost = 64 // they are gathered anew for each who asks
 	// bytesSent is how much sent to the client brings one more: for its window
 	// updates, of which eager clients send two for each 4 KiB, one of them for the
 	// connection.
@@ -45,7 +49,7 @@ const (
 
 var errNoCredit = errors.New("server: the connection is closed: for too long, too little of what it brought was a call that could be let in")
 
-// paces is what the paces of a door's connections have in common.
+// paces is what the paces of a server's connections have in common.
 type paces struct {
 	read    atomic.Int64  // connections that are read
 	hurried chan struct{} // closed when the server drains: nobody is kept waiting any more
@@ -60,7 +64,7 @@ type pace struct {
 	closed chan struct{}
 
 	mu     sync.Mutex
-	begun  bool      // guarded by mu: counted by the door
+	begun  bool      // guarded by mu: counted by the doors
 	ended  bool      // guarded by mu
 	credit float64   // guarded by mu
 	at     time.Time // guarded by mu: when time last brought credit
@@ -140,6 +144,17 @@ func (p *pace) now() (credit, share float64, dry time.Duration) {
 		p.solved = now
 	}
 	return p.credit, share, now.Sub(p.solved)
+}
+
+// request waits until a request of HTTP/1.1 may be answered, and takes its
+// cost. It fails as wait does.
+func (p *pace) request() error {
+	if p == nil {
+		return nil
+	}
+	_, err := p.wait()
+	p.add(-requestCost)
+	return err
 }
 
 // add changes the credit.

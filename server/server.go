@@ -259,7 +259,7 @@ func (s *Server) Serve(ctx context.Context, grpcListener, httpListener net.Liste
 	s.log.LogAttrs(ctx, slog.LevelInfo, "serving", where...)
 	accepting := make(chan error, len(listeners))
 	for i, l := range listeners {
-		go func() { accepting <- serve[i](netutil.LimitListener(l, s.limits.Connections)) }()
+		go func() { accepting <- serve[i](netutil.LimitListener(&arrivals{Listener: l}, s.limits.Connections)) }()
 	}
 	var err error
 	running := len(listeners)

@@ -180,7 +180,26 @@ func actor(v jsontext.Value, claim string, inner *jsontext.Value) (writ.Actor, e
 		*inner = within
 	}
 	a.Claims = stringClaims(members)
+	if claim == "may_act" {
+		a.Claims = others(members, a.Claims)
+	}
 	return a, nil
+}
+
+// others adds to the claims of who may act those that are no text, or too much
+// of one, as empty: nobody has such a claim, so where a template names it nobody
+// may act. Left out, they would be whatever an actor says.
+func others(members map[string]jsontext.Value, claims map[string]string) map[string]string {
+	for name := range members {
+		if _, there := claims[name]; there || name == "sub" || name == "iss" {
+			continue
+		}
+		if claims == nil {
+			claims = map[string]string{}
+		}
+		claims[name] = ""
+	}
+	return claims
 }
 
 // confirmation reads cnf (RFC 7800): the key or the certificate that the

@@ -274,13 +274,13 @@ func (k *Keys) find(h header) []key {
 }
 
 // holds reports whether the key of a thumbprint is still there for an
-// algorithm, under the same kid.
-func (k *Keys) holds(thumbprint, kid, algorithm string) bool {
+// algorithm, under the same id: revocations name it by that.
+func (k *Keys) holds(thumbprint, id, algorithm string) bool {
 	if k == nil {
 		return false
 	}
 	return slices.ContainsFunc(k.all, func(have key) bool {
-		return have.thumbprint == thumbprint && (kid == "" || have.id == kid) && slices.Contains(have.algorithms, algorithm)
+		return have.thumbprint == thumbprint && have.id == id && slices.Contains(have.algorithms, algorithm)
 	})
 }
 

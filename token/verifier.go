@@ -57,9 +57,9 @@ type Verifier struct {
 
 // known is a token that has been verified.
 type known struct {
-	token                      *writ.Token // shared: not to be changed
-	issuer                     *snapshot.Issuer
-	thumbprint, kid, algorithm string
+	token                 *writ.Token // shared: not to be changed
+	issuer                *snapshot.Issuer
+	thumbprint, algorithm string
 }
 
 // New makes a verifier.
@@ -125,7 +125,7 @@ func (v *Verifier) verified(ctx context.Context, world *snapshot.Snapshot, compa
 	}
 	sum := sha256.Sum256(compact)
 	if k := v.recall(sum); k != nil && world.Issuers[k.token.Issuer] == k.issuer &&
-		v.keys(ctx, k.issuer, now).holds(k.thumbprint, k.kid, k.algorithm) {
+		v.keys(ctx, k.issuer, now).holds(k.thumbprint, k.token.KeyID, k.algorithm) {
 		return k.token, nil
 	}
 	head, payload, err := split(compact, MaxSize)
@@ -157,7 +157,7 @@ func (v *Verifier) verified(ctx context.Context, world *snapshot.Snapshot, compa
 		return nil, err
 	}
 	t.Verified, t.KeyID = true, k.id
-	v.remember(sum, &known{token: t, issuer: issuer, thumbprint: k.thumbprint, kid: h.kid, algorithm: h.alg})
+	v.remember(sum, &known{token: t, issuer: issuer, thumbprint: k.thumbprint, algorithm: h.alg})
 	return t, nil
 }
 

@@ -79,7 +79,7 @@ func TestClaims(t *testing.T) {
 		"aud": []string{endpoint, "https://b.example"}, "nbf": 1764500000.5, "scp": []string{"extra"}, "tid": "acme",
 		"preferred_username": "ann@acme.example", "client_id": "host-1", "groups": []string{"a"}, "n": 1,
 		"act":     map[string]any{"sub": "agent-2", "client_id": "c2", "act": map[string]any{"sub": "agent-1", "iss": other}},
-		"may_act": map[string]any{"sub": "agent-3"},
+		"may_act": map[string]any{"sub": "agent-3", "client_id": 3, "oid": "o-3", "long": repeat("x", 4097)},
 		"cnf":     map[string]any{"jkt": "abc", "x5t#S256": "def"},
 	})
 	w := world(&snapshot.Issuer{Name: login, Keys: k.set, TenantClaim: "tid", Types: []string{"JWT"}})
@@ -100,8 +100,10 @@ func TestClaims(t *testing.T) {
 		}),
 		"chain": len(got.Actors) == 2 && got.Actors[0].Subject == "agent-2" && got.Actors[0].Claims["client_id"] == "c2" &&
 			got.Actors[1].Subject == "agent-1" && got.Actors[1].Issuer == other,
-		"may_act": got.MayAct != nil && got.MayAct.Subject == "agent-3",
-		"cnf":     got.KeyThumbprint == "abc" && got.CertificateThumbprint == "def" && !got.Possessed,
+		// What is no text stays, as one that nobody has: who acts is held against it.
+		"may_act": got.MayAct != nil && got.MayAct.Subject == "agent-3" &&
+			maps.Equal(got.MayAct.Claims, map[string]string{"client_id": "", "oid": "o-3", "long": ""}),
+		"cnf": got.KeyThumbprint == "abc" && got.CertificateThumbprint == "def" && !got.Possessed,
 	} {
 		if !ok {
 			t.Errorf("%s: %+v", name, got)

@@ -85,6 +85,15 @@ func TestSeedTells(t *testing.T) {
 		// Refused.
 		{ID: "no", Code: writ.CodeGrantRevoked, Outcome: writ.Deny, ProposalDigest: digestOf(4)},
 		{Kind: audit.KindEffect, Code: writ.CodeEffectVerified, ID: "e", Redemption: "first", Observer: "payments", EffectID: "PAY-1", ProposalDigest: digestOf(1)},
+		// A chain of retries, of which the last had its effect.
+		{ID: "six", ProposalDigest: digestOf(6), CallDigest: digestOf(106)},
+		{ID: "seven", ProposalDigest: digestOf(7), CallDigest: digestOf(106), RetriesDigest: digestOf(6)},
+		{Kind: audit.KindDecision, Code: writ.CodeAllow, ID: "d8", Grant: "last", ProposalDigest: digestOf(8), RetriesDigest: digestOf(7)},
+		{Kind: audit.KindEffect, Code: writ.CodeEffectVerified, ID: "e8", Redemption: "eight", Grant: "last", Observer: "payments", EffectID: "PAY-8", ProposalDigest: digestOf(8)},
+		// And one of which it failed.
+		{ID: "nine", ProposalDigest: digestOf(9), CallDigest: digestOf(109)},
+		{ID: "ten", ProposalDigest: digestOf(10), CallDigest: digestOf(109), RetriesDigest: digestOf(9)},
+		{Kind: audit.KindEffect, Code: writ.CodePostconditionFailed, ID: "e10", Redemption: "ten", Observer: "payments", EffectID: "PAY-10", ProposalDigest: digestOf(10)},
 		// Nothing but the effect was.
 		{Kind: audit.KindEffect, Code: writ.CodePostconditionFailed, ID: "f", Redemption: "five", Observer: "payments", EffectID: "PAY-5", ProposalDigest: digestOf(5)},
 	} {
@@ -95,12 +104,18 @@ func TestSeedTells(t *testing.T) {
 	for i, want := range []struct {
 		id, call string
 		outcome  writ.Code
+		done     bool // elsewhere
 	}{
-		1: {"first", digestOf(101), writ.CodeEffectVerified},
-		2: {"one", digestOf(102), ""},
-		3: {"three", "", ""},
-		4: {},
-		5: {"five", "", writ.CodePostconditionFailed},
+		1:  {"first", digestOf(101), writ.CodeEffectVerified, false},
+		2:  {"one", digestOf(102), "", false},
+		3:  {"three", "", "", false},
+		4:  {},
+		5:  {"five", "", writ.CodePostconditionFailed, false},
+		6:  {"six", digestOf(106), "", true},
+		7:  {"seven", "", "", true},
+		8:  {"eight", "", writ.CodeEffectVerified, false},
+		9:  {"nine", digestOf(109), "", false},
+		10: {"ten", "", writ.CodePostconditionFailed, false},
 	} {
 		if i == 0 {
 			continue
@@ -115,8 +130,8 @@ func TestSeedTells(t *testing.T) {
 		if want.call != "" {
 			want.call = ledger.name(want.call)
 		}
-		if err != nil || c.ID != want.id || c.Call != want.call || c.Outcome != want.outcome {
-			t.Errorf("proposal %d: %q, call %q, outcome %q, %v; want %+v", i, c.ID, c.Call, c.Outcome, err, want)
+		if err != nil || c.ID != want.id || c.Call != want.call || c.Outcome != want.outcome || c.DoneElsewhere != want.done {
+			t.Errorf("proposal %d: %q, call %q, outcome %q, done elsewhere: %t, %v; want %+v", i, c.ID, c.Call, c.Outcome, c.DoneElsewhere, err, want)
 		}
 	}
 }
