@@ -9,6 +9,7 @@ import (
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/contract"
 	"github.com/writ-pdp/writ/definition"
+	"github.com/writ-pdp/writ/grant"
 )
 
 // base returns a sound declaration of two tools and its definitions: faults are
@@ -268,6 +269,11 @@ func TestFaults(t *testing.T) {
 		{"postconditions nobody observes", post(func(p *contract.Postconditions) { p.Observer = "" }), "tools.pay.postconditions.observer", "name the server"},
 		{"postconditions without a tool", post(func(p *contract.Postconditions) { p.Tool = "" }), "tools.pay.postconditions.tool", "name the observer's tool"},
 		{"postconditions at no time", post(func(p *contract.Postconditions) { p.Within = 0 }), "tools.pay.postconditions.within", "how long"},
+		{"postconditions for longer than any ledger remembers", post(func(p *contract.Postconditions) { p.Within = grant.MaxRetention + 1 }), "tools.pay.postconditions.within", "at most 87840h"},
+		{"more checks than a ledger keeps", post(func(p *contract.Postconditions) { p.Checks = slices.Repeat(p.Checks, 1025) }), "tools.pay.postconditions.checks", "at most 1024"},
+		{"longer checks than a ledger keeps", post(func(p *contract.Postconditions) {
+			p.Checks = append(p.Checks, contract.Check{At: "/a", In: []any{"x"}}, contract.Check{At: "/b", In: []any{strings.Repeat("x", 63<<10)}})
+		}), "tools.pay.postconditions.checks[2]", "a ledger keeps"},
 		{"postconditions without checks", post(func(p *contract.Postconditions) { p.Checks = nil }), "tools.pay.postconditions.checks", "nothing to check"},
 		{"postconditions of a read", func(d *D) {
 			post(func(*contract.Postconditions) {})(d)

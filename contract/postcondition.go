@@ -3,6 +3,23 @@ package contract
 import (
 	"encoding/json"
 	"strings"
+	"time"
+
+	"github.com/writ-pdp/writ/canon"
+)
+
+// Limits of postconditions: what ledgers keep of a call that was redeemed (see
+// grant.Claim). Beyond them calls would be allowed that nobody could redeem.
+const (
+	// maxWithin is the longest that a ledger remembers.
+	maxWithin = 10 * 366 * 24 * time.Hour
+	maxChecks = 1024
+	// maxChecked is the most bytes of the checks with the values of a call: the 64
+	// KiB of a plan, without the names in it, which take less than 1 KiB.
+	maxChecked = 63 << 10
+	// maxEqual is the most that a value of a call takes: a longer one is kept as
+	// its digest.
+	maxEqual = 128
 )
 
 // postconditions reports what is wrong with p, whatever the tool is.
@@ -13,16 +30,42 @@ func (f *faults) postconditions(field string, p *Postconditions) {
 	if p.Tool == "" {
 		f.errorf(member(field, "tool"), "name the observer's tool that reads the outcome back")
 	}
-	if p.Within <= 0 {
+	switch {
+	case p.Within <= 0:
 		f.errorf(member(field, "within"), "say how long after the call the outcome must be seen: 30s")
+	case p.Within > maxWithin:
+		f.errorf(member(field, "within"), "the call is forgotten by then: at most %.0fh", maxWithin.Hours())
 	}
 	checks := member(field, "checks")
 	if len(p.Checks) == 0 {
 		f.errorf(checks, "there is nothing to check")
 	}
+	if len(p.Checks) > maxChecks {
+		f.errorf(checks, "a ledger keeps at most %d checks of a call", maxChecks)
+	}
+	size := len(p.Tool)
 	for i, c := range p.Checks {
 		f.check(item(checks, i), c)
+		before := size
+		if size += c.size(); size > maxChecked && before <= maxChecked {
+			f.errorf(item(checks, i), "a ledger keeps at most %d bytes of a call's checks, and this one passes them: write shorter ones", maxChecked)
+		}
 	}
+}
+
+// size is how many bytes a ledger keeps of c at most.
+func (c *Check) size() int {
+	n := len(c.At) + len(c.Tolerance)
+	if c.Equals != "" {
+		n += maxEqual
+	}
+	for _, v := range c.In {
+		switch v := v.(type) {
+		case string, bool, json.Number:
+			n += len(canon.Append(nil, v)) + 1
+		}
+	}
+	return n
 }
 
 func (f *faults) check(field string, c Check) {

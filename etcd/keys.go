@@ -33,6 +33,7 @@ func (k keys) settled(id string) string        { return k.ledger() + "settled/" 
 func (k keys) granted(jti string) string       { return k.ledger() + "grants/" + jti }
 func (k keys) proposal(name string) string     { return k.ledger() + "proposals/" + name }
 func (k keys) effect(digest string) string     { return k.ledger() + "effects/" + digest }
+func (k keys) done(key string) string          { return k.ledger() + "done/" + key }
 func (k keys) timer(b bucket) string           { return k.ledger() + "timers/" + number(uint64(b)) }
 func (k keys) dues() string                    { return k.ledger() + "due/" }
 func (k keys) dueIn(b bucket) string           { return k.dues() + number(uint64(b)) + "/" }

@@ -27,9 +27,10 @@ type LedgerConfig struct {
 // Ledger is the grant.Ledger that replicas share in an etcd cluster.
 //
 // A claim is one transaction. It compares that neither the grant nor the
-// proposal nor the redemption is there, and that the revocation log ends where
-// the claimant says: so nothing is claimed after a revocation was acknowledged,
-// at any replica, whatever that replica has heard of. What was lost on the way
+// proposal nor the redemption is there, that nothing has had its effect under the
+// idempotency key, and that the revocation log ends where the claimant says: so
+// nothing is claimed after a revocation, or an effect, was acknowledged, at any
+// replica, whatever that replica has heard of. What was lost on the way
 // is sent again: the transaction can take effect once, and says whose it was.
 //
 // Under ledger/ are
@@ -42,8 +43,12 @@ type LedgerConfig struct {
 //	settled/ID            what settled a redemption
 //	effects/HEX           which redemption an effect settled, by a SHA-256 of its
 //	                      observer and id
+//	done/KEY              which redemption was the first to have its effect under
+//	                      an idempotency key
 //	due/HOUR/ID           what is to be forgotten of a redemption, and when
 //	due/HOUR/ID/settled   the same of what settled it
+//	due/HOUR/ID/done      the same of done/KEY, a retention after the effect, when
+//	                      all is forgotten that was claimed under the key before
 //	timers/HOUR           there while that hour has not ended, under a lease
 //
 // No entry is under a lease. What is due lies in buckets, one for each hour,
@@ -175,7 +180,7 @@ type claiming struct {
 	holder             holding
 	bucket             bucket
 	grant, proposal    string // keys
-	redemption         string // key
+	redemption, done   string // keys; done of no idempotency key is never there
 	record, due, names string // values
 }
 
@@ -184,7 +189,7 @@ func (l *Ledger) prepare(c *grant.Claim) (*claiming, error) {
 	w := &claiming{
 		holder: holding{c.ID, c.Attempt, rand.Text()},
 		bucket: bucketOf(laterOf(c.Now.Add(l.retention), c.Expires.Add(3*grant.MaxSkew))),
-		grant:  k.granted(c.Grant), proposal: k.proposal(c.Proposal), redemption: k.redemption(c.ID),
+		grant:  k.granted(c.Grant), proposal: k.proposal(c.Proposal), redemption: k.redemption(c.ID), done: k.done(c.Plan.IdempotencyKey),
 	}
 	w.due = k.due(w.bucket, c.ID)
 	var err error
@@ -208,12 +213,12 @@ func (l *Ledger) claim(ctx context.Context, c *grant.Claim, w *claiming) (grant.
 	}
 	got, err := l.ask(ctx, []clientv3.Cmp{
 		l.same(), unchanged(k.sequence(), at.at), there(k.timer(w.bucket)),
-		absent(w.grant), absent(w.proposal), absent(w.redemption),
+		absent(w.grant), absent(w.proposal), absent(w.redemption), absent(w.done),
 	}, []clientv3.Op{
 		clientv3.OpPut(w.grant, w.holder.String()), clientv3.OpPut(w.proposal, w.holder.String()),
 		clientv3.OpPut(w.redemption, w.record), clientv3.OpPut(w.due, w.names),
 	}, clientv3.OpGet(k.instance()), clientv3.OpGet(k.sequence()), clientv3.OpGet(k.timer(w.bucket)),
-		clientv3.OpGet(w.grant), clientv3.OpGet(w.proposal), clientv3.OpGet(w.redemption))
+		clientv3.OpGet(w.grant), clientv3.OpGet(w.proposal), clientv3.OpGet(w.redemption), clientv3.OpGet(w.done))
 	if err != nil {
 		return grant.Unknown, err
 	}
@@ -233,7 +238,7 @@ func (l *Ledger) claim(ctx context.Context, c *grant.Claim, w *claiming) (grant.
 	case at.sequence < c.Revocations:
 		return grant.Unknown, l.ahead(c.Revocations, at)
 	}
-	standing, err := w.resolve(answers[3], answers[4], answers[5])
+	standing, err := w.resolve(answers[3], answers[4], answers[5], answers[6])
 	if err == nil && standing == grant.Unknown && len(answers[2]) == 0 {
 		err = l.setTimer(ctx, w.bucket, c.Now)
 	}
@@ -241,7 +246,7 @@ func (l *Ledger) claim(ctx context.Context, c *grant.Claim, w *claiming) (grant.
 }
 
 // resolve says whose the keys are. Unknown: nobody's.
-func (w *claiming) resolve(grants, proposals, redemptions []*mvccpb.KeyValue) (grant.Standing, error) {
+func (w *claiming) resolve(grants, proposals, redemptions, dones []*mvccpb.KeyValue) (grant.Standing, error) {
 	var held [2]holding
 	for i, kvs := range [][]*mvccpb.KeyValue{grants, proposals} {
 		if len(kvs) == 0 {
@@ -252,13 +257,18 @@ func (w *claiming) resolve(grants, proposals, redemptions []*mvccpb.KeyValue) (g
 			return grant.Unknown, damaged(string(kvs[0].Key), "it does not say who has redeemed")
 		}
 	}
+	done, err := parseDone(dones)
 	switch {
+	case err != nil:
+		return grant.Unknown, err
+	case held[0] == w.holder && held[1] == w.holder: // an answer was lost
+		return grant.Claimed, nil
+	case done != "" && done != held[0].redemption:
+		return grant.AlreadyClaimed, nil
 	case len(grants)+len(proposals)+len(redemptions) == 0:
 		return grant.Unknown, nil
 	case held[0] != held[1]:
 		return grant.AlreadyClaimed, nil
-	case held[0] == w.holder: // an answer was lost
-		return grant.Claimed, nil
 	case len(grants) == 1 && held[0].attempt == w.holder.attempt:
 		return grant.Repeated, nil
 	}

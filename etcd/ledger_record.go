@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/canon"
@@ -163,6 +164,19 @@ func parseSettlement(redemption string, data []byte) (grant.Effect, string, erro
 	return e, s.Call, nil
 }
 
+// parseDone reads who was the first to have its effect under an idempotency key:
+// the redemption's id, written once; empty: nobody.
+func parseDone(kvs []*mvccpb.KeyValue) (string, error) {
+	if len(kvs) == 0 {
+		return "", nil
+	}
+	id := string(kvs[0].Value)
+	if !grant.IsName(id) || kvs[0].Version != 1 {
+		return "", damaged(string(kvs[0].Key), "it does not say who has had its effect")
+	}
+	return id, nil
+}
+
 // effectDigest names an effect of an observer, whatever is in their names.
 func effectDigest(observer, id string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(observer), observer, id))
@@ -170,7 +184,7 @@ func effectDigest(observer, id string) string {
 }
 
 // owned are where keys are that may be forgotten, under ledger/.
-var owned = []string{"grants/", "proposals/", "redemptions/", "settled/", "effects/"}
+var owned = []string{"grants/", "proposals/", "redemptions/", "settled/", "effects/", "done/"}
 
 // encodeNames writes which keys are due, without what all begin with.
 func (k keys) encodeNames(all ...string) (string, error) {

@@ -102,12 +102,12 @@ func TestParseSettlement(t *testing.T) {
 
 // What is due can only be what the ledger forgets, and never leaves its place.
 func TestParseNames(t *testing.T) {
-	got, err := etcd.ParseNames("/w/", []byte(`["grants/G1","proposals/hmac-sha256:a","redemptions/D1"]`))
-	if want := []string{"/w/ledger/grants/G1", "/w/ledger/proposals/hmac-sha256:a", "/w/ledger/redemptions/D1"}; err != nil || !reflect.DeepEqual(got, want) {
+	got, err := etcd.ParseNames("/w/", []byte(`["grants/G1","proposals/hmac-sha256:a","redemptions/D1","done/K1"]`))
+	if want := []string{"/w/ledger/grants/G1", "/w/ledger/proposals/hmac-sha256:a", "/w/ledger/redemptions/D1", "/w/ledger/done/K1"}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
 	for _, text := range []string{
-		"", "null", "[]", `["instance"]`, `["timers/1"]`, `["due/1/D"]`, `["grants/"]`, `["grants/a/b"]`, `["/grants/a"]`, `["grants/a","instance"]`,
+		"", "null", "[]", `["instance"]`, `["timers/1"]`, `["due/1/D"]`, `["grants/"]`, `["done/"]`, `["grants/a/b"]`, `["/grants/a"]`, `["grants/a","instance"]`,
 		`["grants/1","grants/2","grants/3","grants/4","grants/5"]`,
 	} {
 		if got, err := etcd.ParseNames("/w/", []byte(text)); err == nil {

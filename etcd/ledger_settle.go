@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/grant"
 )
 
@@ -52,12 +53,30 @@ func (l *Ledger) Attempt(ctx context.Context, proposal string) (grant.Claim, err
 		case err != nil:
 			return grant.Claim{}, err
 		case found.at != 0 && found.claim.Proposal == proposal && found.claim.Attempt == held.attempt:
-			return found.claim, nil
+			return l.whether(ctx, found.claim)
 		case found.at != 0:
 			return grant.Claim{}, damaged(key, "it names the redemption of another proposal")
 		}
 	}
 	return grant.Claim{}, damaged(key, "it names a redemption that is not there")
+}
+
+// whether adds to a claim whether its effect was had elsewhere. That comes after
+// the claim was read, and never ends: so there was an instant when both were so.
+func (l *Ledger) whether(ctx context.Context, c grant.Claim) (grant.Claim, error) {
+	if c.Plan.IdempotencyKey == "" {
+		return c, nil
+	}
+	answers, err := l.read(ctx, l.client.keys.done(c.Plan.IdempotencyKey))
+	if err != nil {
+		return grant.Claim{}, err
+	}
+	done, err := parseDone(answers[0])
+	if err != nil {
+		return grant.Claim{}, err
+	}
+	c.DoneElsewhere = done != "" && done != c.ID
+	return c, nil
 }
 
 // found is a redemption as it stands.
@@ -162,8 +181,11 @@ func (l *Ledger) Settle(ctx context.Context, e grant.Effect) (grant.Standing, er
 func (l *Ledger) settle(ctx context.Context, e *grant.Effect, call, text string) (grant.Standing, error) {
 	k := l.client.keys
 	effectKey, settledKey, redemptionKey := k.effect(effectDigest(e.Observer, e.ID)), k.settled(e.Redemption), k.redemption(e.Redemption)
+	// Whoever claimed under the same key before is remembered for a retention from
+	// now on at most, by whatever clock.
+	until := bucketOf(l.pass(e.Now).Add(l.retention + grant.MaxSkew))
 	got, err := l.ask(ctx, nil, []clientv3.Op{
-		clientv3.OpGet(k.instance()), clientv3.OpGet(redemptionKey), clientv3.OpGet(settledKey), clientv3.OpGet(effectKey),
+		clientv3.OpGet(k.instance()), clientv3.OpGet(redemptionKey), clientv3.OpGet(settledKey), clientv3.OpGet(effectKey), clientv3.OpGet(k.timer(until)),
 	})
 	if err != nil {
 		return grant.Unknown, err
@@ -199,6 +221,21 @@ func (l *Ledger) settle(ctx context.Context, e *grant.Effect, call, text string)
 		return grant.Unknown, err
 	}
 	then = append(then, clientv3.OpPut(k.due(f.bucket, e.Redemption)+"/settled", due))
+	if key := f.claim.Plan.IdempotencyKey; e.Outcome == writ.CodeEffectVerified && key != "" {
+		if len(answers[4]) == 0 {
+			if err := l.setTimer(ctx, until, e.Now); err != nil {
+				return grant.Unknown, err
+			}
+		}
+		done := k.done(key)
+		if due, err = k.encodeNames(done); err != nil {
+			return grant.Unknown, err
+		}
+		when = append(when, there(k.timer(until)))
+		then = append(then, clientv3.OpTxn([]clientv3.Cmp{absent(done)}, []clientv3.Op{
+			clientv3.OpPut(done, e.Redemption), clientv3.OpPut(k.due(until, e.Redemption)+"/done", due),
+		}, nil))
+	}
 	if got, err = l.ask(ctx, when, then); err != nil || !got.Succeeded {
 		return grant.Unknown, err
 	}

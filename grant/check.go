@@ -32,7 +32,7 @@ func (c *Claim) Check() error {
 	switch {
 	case c.Attempt.IsZero():
 		return errors.New("grant: a claim without an attempt")
-	case c.Outcome != "":
+	case c.Outcome != "" || c.DoneElsewhere:
 		return errors.New("grant: a claim with an outcome: that is the ledger's to set")
 	}
 	return c.checkRest()
@@ -45,6 +45,8 @@ func (c *Claim) checkRest() error {
 		return fmt.Errorf("grant: a claim whose Now or Expires is not within %d and %d", span[0].UTC().Year(), span[1].Year())
 	case c.Call != "" && !IsName(c.Call):
 		return errors.New("grant: a claim whose call is no name")
+	case c.Plan.IdempotencyKey != "" && !IsName(c.Plan.IdempotencyKey):
+		return errors.New("grant: a claim whose plan's idempotency key is no name")
 	case len(c.Caller) > maxText:
 		return fmt.Errorf("grant: a claim whose caller has a name of more than %d bytes", maxText)
 	case !c.Plan.Until.IsZero() && !within(c.Plan.Until):
@@ -86,8 +88,8 @@ func (e *Effect) Check() error {
 
 func within(t time.Time) bool { return !t.Before(span[0]) && t.Before(span[1]) }
 
-// IsName reports whether text can name a redemption, a grant or a proposal in a
-// ledger: 1 to 128 bytes of printable ASCII without / and spaces.
+// IsName reports whether text can name a redemption, a grant, a proposal or an
+// idempotency key in a ledger: 1 to 128 bytes of printable ASCII without / and spaces.
 func IsName(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c > '~' || c == '/' {

@@ -18,10 +18,11 @@ import (
 // ctx. An error says that nothing is known: whoever asked denies. Only what
 // ended with an error may still take effect after it has returned.
 type Ledger interface {
-	// Claim claims a grant and its proposal for one attempt, both or neither.
-	// The error is an [ErrFull], an [ErrForgotten], what [Claim.Check] finds, or
-	// what kept the ledger from answering: Standing is Unknown with each of them,
-	// and never without.
+	// Claim claims a grant and its proposal for one attempt, both or neither, and
+	// nothing once another redemption with the plan's idempotency key has had its
+	// effect: that is AlreadyClaimed. The error is an [ErrFull], an [ErrForgotten],
+	// what [Claim.Check] finds, or what kept the ledger from answering: Standing is
+	// Unknown with each of them, and never without.
 	Claim(ctx context.Context, c Claim) (Standing, error)
 	// Redemption returns what was claimed under a redemption's id. Times are in
 	// UTC. The error is [ErrNotFound] where nothing was, or has been forgotten.
@@ -31,8 +32,10 @@ type Ledger interface {
 	Attempt(ctx context.Context, proposal string) (Claim, error)
 	// Settle claims an effect for one redemption: one effect_id of an observer
 	// counts for one redemption, and a redemption that is settled stays so. The
-	// same effect again is Repeated. The error is [ErrNotFound] where nothing was
-	// claimed under the redemption's id, and otherwise as of Claim.
+	// same effect again is Repeated. The first EFFECT_VERIFIED under an idempotency
+	// key is remembered for as long as what was claimed under it before. The error
+	// is [ErrNotFound] where nothing was claimed under the redemption's id, and
+	// otherwise as of Claim.
 	Settle(ctx context.Context, e Effect) (Standing, error)
 	// Instance names those who share this ledger. A grant of another instance
 	// can't be redeemed here. 4 to 32 of a-z and 0-9.
@@ -68,7 +71,7 @@ const (
 	Unknown        Standing = iota // nobody knows: deny, and ask again
 	Claimed                        // it is the caller's, from now on
 	Repeated                       // it was already, by the same attempt
-	AlreadyClaimed                 // it is somebody else's
+	AlreadyClaimed                 // it is somebody else's, or was done by another attempt
 	// Overtaken says that something was revoked that Claim.Revocations does not
 	// count yet: judge again, and claim again. It comes before Repeated and
 	// AlreadyClaimed. Where an answer was lost on the way, the attempt may have
@@ -121,6 +124,10 @@ type Claim struct {
 	// Outcome is the code that the effect was settled with; empty: it was not.
 	// Set by the ledger.
 	Outcome writ.Code
+	// DoneElsewhere says that another redemption with the plan's idempotency key
+	// has had its effect: there is nothing left to try again. Set by the ledger's
+	// Attempt.
+	DoneElsewhere bool
 }
 
 // Effect is what an observer has told of one redemption.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/writ-pdp/writ"
 )
 
 // DefaultMaxEntries is the most redemptions that a [Memory] remembers, unless
@@ -43,6 +45,7 @@ type Memory struct {
 	now     int64             // nanoseconds since 1970: the latest Now
 	names   map[uint64]*entry // by the hashes of their names, one for each kind
 	effects map[effectKey]*entry
+	done    map[string]*entry // by idempotency key: the first whose effect was verified
 	shares  map[string]*share // by caller
 	queue   queue             // of all entries
 	scratch []byte            // for the next record
@@ -57,6 +60,7 @@ type entry struct {
 	record  record // never changes
 	share   *share // that it is part of
 	settled *Effect
+	done    bool // seeded: a retry of it has had its effect
 }
 
 // NewMemory makes an empty ledger, with an instance that no other has.
@@ -75,7 +79,7 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	case cfg.Revocations == nil:
 		return nil, errors.New("grant: a ledger that is not told of revocations would let revoked grants be redeemed")
 	}
-	m := &Memory{cfg: cfg, instance: strings.ToLower(rand.Text()), names: map[uint64]*entry{}, effects: map[effectKey]*entry{}, shares: map[string]*share{}}
+	m := &Memory{cfg: cfg, instance: strings.ToLower(rand.Text()), names: map[uint64]*entry{}, effects: map[effectKey]*entry{}, done: map[string]*entry{}, shares: map[string]*share{}}
 	for k := range m.seeds {
 		m.seeds[k] = maphash.MakeSeed()
 	}
@@ -119,6 +123,8 @@ func (m *Memory) Claim(ctx context.Context, c Claim) (Standing, error) {
 		}
 	}
 	switch of := found[byGrant]; {
+	case m.doneElsewhere(c.Plan.IdempotencyKey, of):
+		return AlreadyClaimed, nil
 	case of == nil && found[byProposal] == nil && found[byID] == nil:
 	case of != nil && of == found[byProposal] && of.record.attempt() == c.Attempt:
 		return Repeated, nil
@@ -164,6 +170,9 @@ func (m *Memory) claimed(ctx context.Context, k kind, name string) (Claim, error
 	if e.settled != nil {
 		c.Outcome = e.settled.Outcome
 	}
+	if k == byProposal {
+		c.DoneElsewhere = e.done || m.doneElsewhere(c.Plan.IdempotencyKey, e)
+	}
 	return c, nil
 }
 
@@ -195,11 +204,31 @@ func (m *Memory) Settle(ctx context.Context, e Effect) (Standing, error) {
 
 // settle notes what a redemption was settled with. The caller holds mu.
 func (m *Memory) settle(of *entry, e Effect) {
+	e.Now = time.Unix(0, max(m.now, e.Now.UnixNano()))
 	e.Redemption, e.Observer, e.ID = strings.Clone(e.Redemption), strings.Clone(e.Observer), strings.Clone(e.ID)
 	of.settled = &e
 	if e.ID != "" {
 		m.effects[effectKey{e.Observer, e.ID}] = of
 	}
+	if key := of.verified(); key != "" && m.done[key] == nil {
+		m.done[key] = of
+	}
+}
+
+// doneElsewhere reports whether another than e, which may be nil, has had its
+// effect under an idempotency key. The caller holds mu.
+func (m *Memory) doneElsewhere(key string, e *entry) bool {
+	by := m.done[key]
+	return by != nil && by != e
+}
+
+// verified returns the idempotency key under which e has had its effect; empty:
+// it has not, or has no key.
+func (e *entry) verified() string {
+	if e.settled == nil || e.settled.Outcome != writ.CodeEffectVerified {
+		return ""
+	}
+	return e.record.claim().Plan.IdempotencyKey
 }
 
 // errClash keeps two names apart that hash to one value of 64 bits. Nobody
@@ -223,7 +252,7 @@ func (m *Memory) add(c *Claim) error {
 		return ErrFull
 	}
 	m.scratch = appendRecord(m.scratch[:0], c)
-	e := &entry{record: record(m.scratch), share: m.share(c.Caller), due: max(m.now+int64(m.cfg.Retention), c.Expires.Add(MaxSkew).UnixNano())}
+	e := &entry{record: record(m.scratch), share: m.share(c.Caller), done: c.DoneElsewhere, due: max(m.now+int64(m.cfg.Retention), c.Expires.Add(MaxSkew).UnixNano())}
 	for k := range kinds {
 		if name := e.record.name(k); name != "" {
 			m.names[m.hash(k, name)] = e
@@ -249,6 +278,17 @@ func (m *Memory) pass(now time.Time) {
 			return
 		}
 		e := heap.Pop(&m.queue).(*entry)
+		key := e.verified()
+		if key != "" && m.done[key] == e {
+			// Whoever claimed under the key before is remembered for so long, and can
+			// be retried.
+			if until := e.settled.Now.UnixNano() + int64(m.cfg.Retention); until > max(m.now, e.due) {
+				e.due = until
+				heap.Push(&m.queue, e)
+				continue
+			}
+			delete(m.done, key)
+		}
 		m.leave(e.share)
 		for k := range kinds {
 			if name := e.record.name(k); name != "" {

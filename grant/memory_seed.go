@@ -8,9 +8,10 @@ import (
 // Seed tells an empty ledger what was redeemed before it began, as the log has
 // it, in the log's order. Of a claim only Proposal, Now and Expires must be
 // known (Expires may be Now, since the grants of before belong to another
-// instance); one without an Attempt is nobody's to repeat. Where two claims
-// have one Proposal or one ID, the first counts. Effects settle redemptions of
-// claims; of others they say nothing that could still be asked.
+// instance); one without an Attempt is nobody's to repeat. DoneElsewhere is kept
+// as it is told. Where two claims have one Proposal or one ID, the first counts.
+// Effects settle redemptions of claims; of others they say nothing that could
+// still be asked.
 //
 // Claims that have passed their retention are left out. With too many, the
 // error is an [ErrFull]: do not start, or proposals could be redeemed again.

@@ -87,8 +87,35 @@ func TestMemoryFull(t *testing.T) {
 	}
 }
 
-// An entry is forgotten at the end of its retention, all of it, but not before
-// MaxSkew after the grant's end; and the latest time counts.
+// That an effect was verified is remembered for as long as any attempt that was
+// claimed under its key before.
+func TestMemoryKeepsDone(t *testing.T) {
+	m := memory(t, grant.MemoryConfig{Retention: time.Hour})
+	attempt := func(n int, after time.Duration) grant.Claim {
+		c := later(n, after)
+		c.Plan.IdempotencyKey = "K1"
+		return c
+	}
+	want(t, m, attempt(1, 0), grant.Claimed, nil)
+	want(t, m, attempt(2, 59*time.Minute), grant.Claimed, nil)
+	e := ledgertest.NewEffect(1)
+	e.Now = attempt(2, 59*time.Minute).Now
+	if got, err := m.Settle(t.Context(), e); got != grant.Claimed || err != nil {
+		t.Fatal(got, err)
+	}
+	want(t, m, attempt(3, 119*time.Minute-time.Nanosecond), grant.AlreadyClaimed, nil)
+	if c, err := m.Attempt(t.Context(), attempt(2, 0).Proposal); err != nil || !c.DoneElsewhere {
+		t.Errorf("%+v, %v", c, err)
+	}
+	want(t, m, attempt(3, 119*time.Minute), grant.Claimed, nil)
+	if m.Len() != 1 {
+		t.Errorf("%d entries", m.Len())
+	}
+}
+
+// An entry is forgotten at the end of its retention, which begins anew with the
+// effect, all of it, but not before MaxSkew after the grant's end; and the latest
+// time counts.
 func TestMemoryForgets(t *testing.T) {
 	long := ledgertest.NewClaim(1)
 	long.Expires = long.Now.Add(3 * time.Hour)
@@ -96,7 +123,7 @@ func TestMemoryForgets(t *testing.T) {
 		claim grant.Claim
 		after time.Duration
 	}{
-		"retention": {ledgertest.NewClaim(1), time.Hour},
+		"retention": {ledgertest.NewClaim(1), time.Hour + time.Second},
 		"grant":     {long, 3*time.Hour + grant.MaxSkew},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -31,8 +34,8 @@ const keysWithin = time.Second
 
 // DecideBatch answers proposals in their order, all from one snapshot and at
 // one instant. A bad one denies itself alone. More than MaxBatch, or none, are
-// an error, as is a ctx that ends before everything is decided; an error counts
-// as a denial of all.
+// an error, as is a ctx that ends before everything is decided; an error, or a
+// panic, counts as a denial of all.
 func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item, ask Ask) ([]Answer, error) {
 	if caller == nil {
 		return nil, errors.New("pdp: nothing was decided: there is no caller")
@@ -71,15 +74,41 @@ func (p *PDP) DecideBatch(ctx context.Context, caller *writ.Caller, items []Item
 	// Durable records share a group commit only if they wait together.
 	answers := make([]Answer, len(items))
 	var settling sync.WaitGroup
+	var failed atomic.Pointer[settlingFailed]
 	for i, item := range items {
 		settling.Go(func() {
-			// What fails here may not take the process along: unsettled is denied.
-			answers[i] = Answer{decision: unrecorded(&decisions[i])}
-			defer func() { _ = recover() }()
+			defer func() {
+				if p := recover(); p != nil { // it is the caller's, and may not take the process along
+					failed.Store(&settlingFailed{p, debug.Stack()})
+				}
+			}()
 			answers[i] = p.settle(within[i], &s, asked{caller: caller, as: as, proposal: item.Proposal, grant: ask.Grant}, decisions[i], took[i])
 			ends[i]()
 		})
 	}
 	settling.Wait()
+	if f := failed.Load(); f != nil {
+		panic(f)
+	}
 	return answers, nil
+}
+
+// settlingFailed is a panic while an item was settled, and where. It is a
+// runtime.Error, since its text quotes no values: it may be logged.
+type settlingFailed struct {
+	panicked any
+	stack    []byte
+}
+
+// RuntimeError makes it a runtime.Error.
+func (*settlingFailed) RuntimeError() {}
+
+// Error names the panic, unless it is the runtime's by its type only, and where
+// it was.
+func (f *settlingFailed) Error() string {
+	what := fmt.Sprintf("%T", f.panicked)
+	if e, ok := f.panicked.(runtime.Error); ok {
+		what = e.Error()
+	}
+	return "settling an item of a batch: " + what + ", at " + string(f.stack)
 }

@@ -3,7 +3,9 @@ package pdp_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,14 +86,25 @@ type panicking struct{}
 
 func (panicking) Append(context.Context, audit.Record, bool) error { panic("the log") }
 
-// TestBatchSettlesOrDenies: what goes wrong while an answer is settled denies.
-func TestBatchSettlesOrDenies(t *testing.T) {
+// TestBatchPanics: what goes wrong while an answer is settled is heard of by
+// whoever asked, as of a single proposal, once all are settled; and it says where
+// it was, but nothing of the panic's own text.
+func TestBatchPanics(t *testing.T) {
 	b := lab(t)
 	p := newPDP(t, panicking{}, holding(b.Snapshot))
 	s := b.Scenarios[0].At(time.Now())
-	answers, err := p.DecideBatch(t.Context(), b.Snapshot.LocalHost, []pdp.Item{{Proposal: &s.Proposal}}, pdp.Ask{})
-	if err != nil || len(answers) != 1 || answers[0].Allowed() || answers[0].Decision().Code != writ.CodeAuditUnavailable {
-		t.Errorf("%v, %v", answers, err)
+	var answers []pdp.Answer
+	var heard any
+	func() {
+		defer func() { heard = recover() }()
+		answers, _ = p.DecideBatch(t.Context(), b.Snapshot.LocalHost, []pdp.Item{{Proposal: &s.Proposal}, {Proposal: &s.Proposal}}, pdp.Ask{})
+	}()
+	if answers != nil {
+		t.Errorf("%v", answers)
+	}
+	fault, ok := heard.(runtime.Error)
+	if !ok || !strings.Contains(fault.Error(), "string") || !strings.Contains(fault.Error(), "panicking") || strings.Contains(fault.Error(), "the log") {
+		t.Errorf("heard of %v", heard)
 	}
 }
 

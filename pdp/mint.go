@@ -135,8 +135,9 @@ func (p *PDP) expiry(s *setting, proposal *writ.Proposal) time.Time {
 }
 
 // idempotencyKey is that of the proposal, or, of a retry, that of the first
-// attempt: which was of the same call, and of which nobody knows yet that it
-// had its effect.
+// attempt: which was of the same call, and of which nobody knows yet that it, or
+// another retry of it, had its effect. The ledger asks that once more of each
+// claim, at whichever replica.
 func (p *PDP) idempotencyKey(ctx context.Context, proposal *writ.Proposal, call, digest canon.Digest) (string, failure) {
 	if proposal.Retries.IsZero() {
 		return grant.IdempotencyKey(digest), passed
@@ -149,8 +150,8 @@ func (p *PDP) idempotencyKey(ctx context.Context, proposal *writ.Proposal, call,
 		return "", failure{writ.CodeAuditUnavailable, "The ledger could not be asked about the proposal that this one retries.", ""}
 	case first.Call != p.name(call):
 		return "", failure{writ.CodeGrantMismatch, "It retries another call than it proposes.", ""}
-	case first.Outcome == writ.CodeEffectVerified:
-		return "", failure{writ.CodeGrantAlreadyUsed, "What it retries has had its effect.", ""}
+	case first.Outcome == writ.CodeEffectVerified || first.DoneElsewhere:
+		return "", failure{writ.CodeGrantAlreadyUsed, "What it retries has had its effect, by itself or by another retry.", ""}
 	}
 	if first.Plan.IdempotencyKey == "" { // known from the log alone: it was no retry, or its call would not be known
 		return grant.IdempotencyKey(proposal.Retries), passed

@@ -49,9 +49,9 @@ type redeeming struct {
 
 // Redeem spends a grant. Its steps are in the order in which their codes
 // answer: it can be read; its signature; for this server; its time; this call;
-// the contract and the policies, or else decided again; nothing withdrawn; what
-// it retries had no effect yet; not spent; recorded. A denial is an answer, an
-// error as in Decide.
+// the contract and the policies, or else decided again; nothing withdrawn; not
+// spent, and no effect yet under its idempotency key; recorded. A denial is an
+// answer, an error as in Decide.
 //
 // At most one attempt ever succeeds for a grant, and for a proposal. The same
 // attempt may come again for as long as the grant lives and stands.
@@ -105,7 +105,7 @@ func (p *PDP) newer(ctx context.Context, than *snapshot.Snapshot) {
 // that the world it was judged in doesn't have yet, and there is no answer.
 func (c *redeeming) run(ctx context.Context) (_ Redeemed, overtaken bool) {
 	for _, check := range [...]func(context.Context) failure{
-		c.checkFreshness, c.checkRequest, c.checkGrant, c.checkAudience, c.checkTime, c.checkCall, c.checkStands, c.checkRejected, c.checkRetry,
+		c.checkFreshness, c.checkRequest, c.checkGrant, c.checkAudience, c.checkTime, c.checkCall, c.checkStands, c.checkRejected,
 	} {
 		if f := check(ctx); f.code != "" {
 			return c.refuse(ctx, f), false
@@ -125,7 +125,7 @@ func (c *redeeming) run(ctx context.Context) (_ Redeemed, overtaken bool) {
 		}
 		claim.ID = first.ID
 	case grant.AlreadyClaimed:
-		return c.refuse(ctx, failure{writ.CodeGrantAlreadyUsed, "The grant, or another one for the same proposal, has been redeemed.", "grant"}), false
+		return c.refuse(ctx, failure{writ.CodeGrantAlreadyUsed, "The grant, or another one for the same proposal, has been redeemed, or what it retries has had its effect.", "grant"}), false
 	case grant.Overtaken:
 		return Redeemed{}, true
 	default:
@@ -295,17 +295,6 @@ func (c *redeeming) checkStands(ctx context.Context) failure {
 		return withdrawn("Decided again, the call is another one.")
 	}
 	return passed
-}
-
-// checkRetry asks whether there is still something to try again: what came of
-// the first attempt may have become known since the grant was minted. Where a
-// grant is not remembered nobody can ask; it has the first one's idempotency key.
-func (c *redeeming) checkRetry(ctx context.Context) failure {
-	if c.minted == nil || c.minted.proposal.Retries.IsZero() {
-		return passed
-	}
-	_, f := c.p.idempotencyKey(ctx, c.minted.proposal, c.call, c.claims.ProposalDigest)
-	return f
 }
 
 func withdrawn(why string) failure { return failure{writ.CodeGrantRevoked, why, "grant"} }

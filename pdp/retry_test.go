@@ -3,10 +3,12 @@ package pdp_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/writ-pdp/writ"
 	"github.com/writ-pdp/writ/canon"
 	"github.com/writ-pdp/writ/effect"
+	"github.com/writ-pdp/writ/grant"
 	"github.com/writ-pdp/writ/pdp"
 )
 
@@ -72,19 +74,101 @@ func TestRetryIsOverMeanwhile(t *testing.T) {
 	})
 }
 
+// TestRetryIsOverElsewhere: what was done by a retry is done for the whole chain,
+// also for a grant that was open meanwhile, at whichever replica; and nobody who
+// lost its answer is let go any more.
+func TestRetryIsOverElsewhere(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		first, second := replicas(t, d)
+		d.pdp = first
+		lost := d.proposal(small)
+		asked := redemption(d.granted(lost), lost)
+		y := d.redeem(asked)
+		if !y.MayAct() {
+			t.Fatalf("%+v", y.Decision())
+		}
+		retry := func() (*writ.Proposal, pdp.Answer) {
+			p := d.proposal(small)
+			p.Retries = y.Decision().ProposalDigest
+			return p, d.decide(p)
+		}
+		early, a := retry()
+		open := redemption(a.Grant(), early)
+		p, a := retry()
+		x := d.redeem(redemption(a.Grant(), p))
+		if !x.MayAct() || x.IdempotencyKey() != y.IdempotencyKey() {
+			t.Fatalf("%+v", x.Decision())
+		}
+		if v := d.verify(&pdp.Receipt{
+			Redemption: x.ID(), ProposalDigest: x.Decision().ProposalDigest, Observer: "payments", Status: effect.StatusObserved,
+			EffectID: "PAY-1", ObservedJSON: []byte(`{"supplier":"ACME-01","account":"ACME-GBP","amount_gbp":500,"state":"settled"}`),
+		}); v.Decision().Code != writ.CodeEffectVerified {
+			t.Fatalf("%+v", v.Decision())
+		}
+		for name, replica := range map[string]*pdp.PDP{"the one that minted": first, "the other": second} {
+			d.pdp = replica
+			if _, a := retry(); a.Allowed() || a.Decision().Code != writ.CodeGrantAlreadyUsed || a.Grant() != (pdp.Grant{}) {
+				t.Errorf("%s: another retry: %+v", name, a.Decision())
+			}
+			if r := d.redeem(open); r.MayAct() || r.Decision().Code != writ.CodeGrantAlreadyUsed {
+				t.Errorf("%s: an open retry: %+v", name, r.Decision())
+			}
+			if r := d.redeem(asked); r.MayAct() || r.Decision().Code != writ.CodeGrantAlreadyUsed {
+				t.Errorf("%s: the first one's answer again: %+v", name, r.Decision())
+			}
+		}
+	})
+}
+
+// TestRetryOfBefore: what was redeemed before a restart is known from the log
+// alone, without its key; all the same one of its retries has the effect, and
+// where one had it before, none is granted.
+func TestRetryOfBefore(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		open, over := d.decide(d.proposal(small)).Decision(), d.decide(d.proposal(small)).Decision()
+		before := func(id string, w writ.Decision) grant.Claim {
+			return grant.Claim{ID: id, Proposal: w.ProposalDigest.String(), Call: w.CallDigest.String(), Now: time.Now(), Expires: time.Now()}
+		}
+		done := before("over", over)
+		done.DoneElsewhere = true
+		if err := withFaulty(d).Ledger.(*grant.Memory).Seed([]grant.Claim{before("open", open), done}, nil); err != nil {
+			t.Fatal(err)
+		}
+		retry := func(of writ.Decision) *writ.Proposal {
+			p := d.proposal(small)
+			p.Retries = of.ProposalDigest
+			return p
+		}
+		if a := d.decide(retry(over)); a.Allowed() || a.Decision().Code != writ.CodeGrantAlreadyUsed {
+			t.Errorf("what was done before: %+v", a.Decision())
+		}
+		late := retry(open)
+		asked := redemption(d.granted(late), late)
+		again, receipt := d.paid(retry(open))
+		if again.IdempotencyKey() != grant.IdempotencyKey(open.ProposalDigest) {
+			t.Error("the retry has another key than the first attempt")
+		}
+		if v := d.verify(receipt); v.Decision().Code != writ.CodeEffectVerified {
+			t.Fatalf("%+v", v.Decision())
+		}
+		if r := d.redeem(asked); r.MayAct() || r.Decision().Code != writ.CodeGrantAlreadyUsed {
+			t.Errorf("the other retry: %+v", r.Decision())
+		}
+	})
+}
+
 // TestRetryUnasked: where nobody can say what came of the first attempt, there is
 // no retry.
 func TestRetryUnasked(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		f := withFaulty(d)
-		_, again, open := d.retrying()
-		r := redemption(open, again)
+		_, again, _ := d.retrying()
 		f.attempt = errAway
-		if a := d.redeem(r); a.Decision().Code != writ.CodeAuditUnavailable || a.MayAct() {
+		if a := d.decide(again); a.Allowed() || a.Decision().Code != writ.CodeAuditUnavailable || a.Grant() != (pdp.Grant{}) {
 			t.Errorf("%+v", a.Decision())
 		}
 		f.attempt = nil
-		if a := d.redeem(r); !a.MayAct() {
+		if a := d.redeem(redemption(d.granted(again), again)); !a.MayAct() {
 			t.Errorf("and when it is back: %+v", a.Decision())
 		}
 	})

@@ -46,7 +46,7 @@ func seed(ctx context.Context, ledger *grant.Memory, retention time.Duration, re
 	if err != nil {
 		return err
 	}
-	told := &spentBefore{now: now}
+	told := &spentBefore{now: now, retries: map[string]string{}, done: map[string]bool{}}
 	cursor := records.Follow(first)
 	defer func() { _ = cursor.Close() }()
 	silent := now
@@ -63,6 +63,9 @@ func seed(ctx context.Context, ledger *grant.Memory, retention time.Duration, re
 			return fmt.Errorf("record %d of the log: %w", index, err)
 		}
 	}
+	for i := range told.claims {
+		told.claims[i].DoneElsewhere = told.done[told.claims[i].Proposal]
+	}
 	if err := ledger.Seed(told.claims, told.effects); err != nil {
 		return fmt.Errorf("what was redeemed before, by the log: %w", err)
 	}
@@ -75,7 +78,8 @@ type spentBefore struct {
 	latest  time.Time // of the redemptions and effects so far, but for those to come
 	claims  []grant.Claim
 	effects []grant.Effect
-	retried map[string]bool // grants of proposals that retry others
+	retries map[string]string // which proposal one retries, by its grant and by its own digest
+	done    map[string]bool   // proposals of which a retry had its effect
 }
 
 // read adds what one record tells.
@@ -89,16 +93,14 @@ func (s *spentBefore) read(leaf []byte) error {
 	}
 	switch {
 	case r.Kind == string(audit.KindDecision) && r.Grant != "" && r.Retries != "":
-		if s.retried == nil {
-			s.retried = map[string]bool{}
-		}
-		s.retried[r.Grant] = true
+		s.retries[r.Grant] = r.Retries
 	case r.Kind == string(audit.KindRedemption) && r.Code == string(writ.CodeRedeemed):
 		at := s.at(r.Time)
 		// One that repeats another may be the only one there is: the first time,
 		// its caller or the disk gave up.
 		c := grant.Claim{ID: cmp.Or(r.Redemption, r.ID), Grant: r.Grant, Proposal: r.Proposal, Call: r.Call, Caller: r.Caller, Now: at, Expires: at}
-		if r.Retries != "" || s.retried[r.Grant] {
+		if first := cmp.Or(r.Retries, s.retries[r.Grant]); first != "" {
+			s.retries[r.Proposal] = first
 			c.Call = "" // its idempotency key is not its own: nothing can retry it
 		}
 		s.claims = append(s.claims, c)
@@ -106,6 +108,11 @@ func (s *spentBefore) read(leaf []byte) error {
 		at := s.at(r.Time)
 		if r.Proposal != "" { // whoever acted on a redemption that was not recorded: it is spent
 			s.claims = append(s.claims, grant.Claim{ID: r.Redemption, Grant: r.Grant, Proposal: r.Proposal, Now: at, Expires: at})
+		}
+		if r.Code == string(writ.CodeEffectVerified) {
+			for of := cmp.Or(s.retries[r.Proposal], s.retries[r.Grant]); of != "" && !s.done[of]; of = s.retries[of] {
+				s.done[of] = true
+			}
 		}
 		s.effects = append(s.effects, grant.Effect{
 			Redemption: r.Redemption, Observer: r.Observer, ID: r.EffectID,

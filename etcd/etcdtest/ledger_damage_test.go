@@ -22,6 +22,8 @@ func TestLedgerDamage(t *testing.T) {
 		"grant":             {"grants/" + one.Grant, "x", "who has redeemed"},
 		"empty grant":       {"grants/" + one.Grant, "", "who has redeemed"},
 		"proposal":          {"proposals/" + one.Proposal, "D1 sha256:00 x", "who has redeemed"},
+		"done":              {"done/" + one.Plan.IdempotencyKey, "", "who has had its effect"},
+		"strange done":      {"done/" + one.Plan.IdempotencyKey, "D 2", "who has had its effect"},
 		"instance":          {"instance", "another1", "restart this server"},
 		"overwritten grant": {"grants/" + one.Grant, "D1 " + one.Attempt.String() + " CALL", ""},
 	} {
@@ -63,6 +65,15 @@ func TestLedgerDamage(t *testing.T) {
 	_, err := l.Attempt(t.Context(), one.Proposal)
 	mustFail(t, err, "is not there")
 	claims(t, l, one, grant.Repeated)
+
+	three := ledgertest.NewClaim(3)
+	claims(t, l, three, grant.Claimed)
+	if _, err := raw.Put(t.Context(), place+"done/"+three.Plan.IdempotencyKey, "D/3"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Attempt(t.Context(), three.Proposal)
+	mustFail(t, err, "/writ/ledger/done/"+three.Plan.IdempotencyKey)
+	refuses(t, l, three, "who has had its effect")
 
 	two := ledgertest.NewClaim(2)
 	two.Revocations = 1

@@ -148,7 +148,7 @@ func TestLedgerForgets(t *testing.T) {
 	if _, err := raw.Revoke(t.Context(), leases.Leases[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	sweep(late, 3) // two redemptions and a settlement
+	sweep(late, 4) // two redemptions, a settlement, and its idempotency key
 	got, err := raw.Get(t.Context(), "/writ/ledger/", clientPrefix)
 	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Key) != "/writ/ledger/instance" {
 		t.Errorf("%v, %v is left", got.Kvs, err)
@@ -157,6 +157,43 @@ func TestLedgerForgets(t *testing.T) {
 	next.Now, next.Expires = late, late.Add(time.Minute)
 	claims(t, l, next, grant.Claimed)
 	sweep(late, 0)
+}
+
+// That an effect was verified is remembered for as long as any attempt that was
+// claimed under its key before.
+func TestLedgerKeepsDone(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Config{Members: 1})
+	l, raw := openLedger(t, config(c), etcd.LedgerConfig{Retention: time.Hour}), c.Raw()
+	attempt := func(n int, after time.Duration) grant.Claim {
+		c := ledgertest.NewClaim(n)
+		c.Plan.IdempotencyKey = "K1"
+		c.Now, c.Expires = c.Now.Add(after), c.Expires.Add(after)
+		return c
+	}
+	sweep := func(after time.Duration, want int) {
+		t.Helper()
+		if _, err := raw.Delete(t.Context(), "/writ/ledger/timers/", clientPrefix); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := l.Sweep(t.Context(), attempt(0, after).Now); n != want || err != nil {
+			t.Errorf("%v later: removed %d, %v; want %d", after, n, err, want)
+		}
+	}
+	claims(t, l, attempt(1, 0), grant.Claimed)
+	claims(t, l, attempt(2, 2*time.Hour), grant.Claimed)
+	e := ledgertest.NewEffect(1)
+	e.Now = attempt(2, 2*time.Hour).Now
+	if got, err := l.Settle(t.Context(), e); got != grant.Claimed || err != nil {
+		t.Fatal(got, err)
+	}
+	sweep(3*time.Hour-10*time.Minute, 2) // the first attempt, and what settled it
+	claims(t, l, attempt(3, 3*time.Hour-10*time.Minute), grant.AlreadyClaimed)
+	if found, err := l.Attempt(t.Context(), attempt(2, 0).Proposal); err != nil || !found.DoneElsewhere {
+		t.Errorf("%+v, %v", found, err)
+	}
+	sweep(4*time.Hour, 2) // the second, and the key
+	claims(t, l, attempt(3, 4*time.Hour), grant.Claimed)
 }
 
 // Many are forgotten in several transactions.
@@ -182,12 +219,12 @@ func TestLedgerForgetsMany(t *testing.T) {
 	total := 0
 	for h := range 3 {
 		removed, err := l.Sweep(t.Context(), ledgertest.NewClaim(0).Now.Add(time.Duration(h)*time.Hour))
-		if err != nil || removed != 2*n/3 {
+		if err != nil || removed != 3*n/3 {
 			t.Errorf("hour %d: removed %d, %v", h, removed, err)
 		}
 		total += removed
 	}
-	if total != 2*n {
+	if total != 3*n {
 		t.Errorf("removed %d", total)
 	}
 }

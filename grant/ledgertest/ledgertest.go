@@ -74,11 +74,13 @@ func Test(t *testing.T, open func(t *testing.T) *Opened) {
 		{"Expiry", testExpiry},
 		{"Overtaken", testOvertaken},
 		{"Settle", testSettle},
+		{"Done", testDone},
 		{"Refused", testRefused},
 		{"Ended", testEnded},
 		{"Race", testRace},
 		{"RaceRevoked", testRaceRevoked},
 		{"RaceEffect", testRaceEffect},
+		{"RaceDone", testRaceDone},
 		{"Random", testRandom},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
@@ -338,6 +340,8 @@ func testRefused(t *testing.T, o *Opened) {
 		"no now":      func(c *grant.Claim) { c.Now = time.Time{} },
 		"no end":      func(c *grant.Claim) { c.Expires = time.Time{} },
 		"outcome":     func(c *grant.Claim) { c.Outcome = writ.CodeEffectVerified },
+		"done":        func(c *grant.Claim) { c.DoneElsewhere = true },
+		"strange key": func(c *grant.Claim) { c.Plan.IdempotencyKey = "a/b" },
 		"slash":       func(c *grant.Claim) { c.Grant = "a/b" },
 		"zero byte":   func(c *grant.Claim) { c.Proposal = "a\x00" },
 		"long":        func(c *grant.Claim) { c.ID = string(make([]byte, 1<<20)) },

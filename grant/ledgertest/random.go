@@ -16,7 +16,8 @@ import (
 type model struct {
 	claims  []grant.Claim // with their outcomes
 	effects []grant.Effect
-	last    uint64 // entry of the revocation log
+	done    map[string]string // by idempotency key: the id of the first redemption that had its effect
+	last    uint64            // entry of the revocation log
 }
 
 func (m *model) claim(c grant.Claim) grant.Standing {
@@ -25,6 +26,9 @@ func (m *model) claim(c grant.Claim) grant.Standing {
 	}
 	for _, k := range m.claims {
 		if k.Grant == c.Grant && k.Proposal == c.Proposal && k.Attempt == c.Attempt {
+			if by := m.done[c.Plan.IdempotencyKey]; by != "" && by != k.ID {
+				return grant.AlreadyClaimed
+			}
 			return grant.Repeated
 		}
 	}
@@ -32,6 +36,9 @@ func (m *model) claim(c grant.Claim) grant.Standing {
 		if k.Grant == c.Grant || k.Proposal == c.Proposal || k.ID == c.ID {
 			return grant.AlreadyClaimed
 		}
+	}
+	if m.done[c.Plan.IdempotencyKey] != "" {
+		return grant.AlreadyClaimed
 	}
 	m.claims = append(m.claims, c)
 	return grant.Claimed
@@ -54,6 +61,9 @@ func (m *model) settle(e grant.Effect) (grant.Standing, error) {
 		}
 		m.effects = append(m.effects, e)
 		m.claims[i].Outcome = e.Outcome
+		if key := k.Plan.IdempotencyKey; e.Outcome == writ.CodeEffectVerified && m.done[key] == "" {
+			m.done[key] = k.ID
+		}
 		return grant.Claimed, nil
 	}
 	return grant.Unknown, grant.ErrNotFound
@@ -75,7 +85,7 @@ func testRandom(t *testing.T, o *Opened) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for round := range 12 {
-		m := &model{}
+		m := &model{done: map[string]string{}}
 		if round > 0 {
 			m.last = o.Revoke() // what was revoked in the rounds before counts, too
 		}
@@ -89,6 +99,7 @@ func testRandom(t *testing.T, o *Opened) {
 				c := NewClaim(r.IntN(5))
 				c.ID, c.Grant, c.Proposal = name("D", 8), name("G", 5), name("P", 5)
 				c.Attempt = Attempt(r.IntN(3))
+				c.Plan.IdempotencyKey = name("K", 6)
 				c.Now = start.Add(time.Duration(r.IntN(120)-60) * time.Second) // clocks are not one clock
 				c.Expires = start.Add(lifetime)
 				c.Revocations = m.last
@@ -115,7 +126,10 @@ func testRandom(t *testing.T, o *Opened) {
 			case 8:
 				proposal := name("P", 5)
 				got, gotErr = l.Attempt(t.Context(), proposal)
-				want, wantErr = m.find(func(c *grant.Claim) bool { return c.Proposal == proposal })
+				of, err := m.find(func(c *grant.Claim) bool { return c.Proposal == proposal })
+				by := m.done[of.Plan.IdempotencyKey]
+				of.DoneElsewhere = by != "" && by != of.ID
+				want, wantErr = of, err
 			default:
 				if r.IntN(4) == 0 {
 					m.last = o.Revoke()
