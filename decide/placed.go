@@ -73,24 +73,58 @@ func (c *call) places(who types.EntityUID) bool {
 }
 
 // touches reports whether the call places an entity, or what that lies in by
-// what the snapshot and the token say.
+// what the snapshot and the token say; or one that its attributes or tags name,
+// since policies ask where that lies, too: principal.team in Group::"bosses".
 func (c *call) touches(uid types.EntityUID) bool {
 	if !slices.ContainsFunc(c.targets, placed) {
 		return false
 	}
-	e, _ := c.held(uid)
-	if c.placesIn(uid, e.Parents) {
-		return true
+	named := []types.EntityUID{uid}
+	for n := 0; n < len(named); n++ {
+		if n == maxNamed {
+			return true // it is not known that it does not
+		}
+		e, _ := c.held(named[n])
+		if c.placesIn(named[n], e.Parents) {
+			return true
+		}
+		named = addNamed(addNamed(named, e.Attributes), e.Tags)
 	}
 	if c.member == nil || uid != c.principal {
-		return false // the snapshot's parents are all that it lies in
+		return false // the snapshot's parents are all that they lie in
 	}
+	e, _ := c.held(uid)
 	for parent := range e.Parents.All() {
 		if group, _ := c.world.Entities.Get(parent, c.now); c.placesIn(parent, group.Parents) {
 			return true
 		}
 	}
 	return false
+}
+
+// maxNamed is how many entities are looked at that one names.
+const maxNamed = 64
+
+// addNamed adds the entities that a value names, and that are not there yet.
+func addNamed(named []types.EntityUID, v types.Value) []types.EntityUID {
+	switch v := v.(type) {
+	case types.EntityUID:
+		if !slices.Contains(named, v) {
+			named = append(named, v)
+		}
+	case types.Record:
+		for _, member := range v.All() {
+			named = addNamed(named, member)
+		}
+	case types.Set:
+		for element := range v.All() {
+			named = addNamed(named, element)
+			if len(named) > maxNamed {
+				return named
+			}
+		}
+	}
+	return named
 }
 
 // placesIn reports whether the call places an entity or one of its parents.

@@ -107,8 +107,8 @@ type Claim struct {
 	// this attempt was held against.
 	Revocations uint64
 
-	// Caller is who redeems. A ledger may bound how much of its room one caller
-	// takes; it does not keep the name. Empty: nobody in particular.
+	// Caller is who redeems. The ledger in memory bounds how much of its room one
+	// caller takes; none keeps the name. Empty: nobody in particular.
 	Caller string
 
 	Now time.Time // of the attempt

@@ -109,10 +109,14 @@ func (c *redeeming) checkRejected(ctx context.Context) failure {
 	if err != nil {
 		return failure{writ.CodeSnapshotStale, "Whether somebody has rejected the call's review could not be asked: try again with the same redemption_id.", ""}
 	}
+	// What was rejected before, in another world, the mint has known. Where there
+	// are replicas, a rejection may be of another clock.
+	since := c.claims.IssuedAt.Add(-ahead)
+	if c.minted != nil && !c.p.shared {
+		since = c.minted.decided
+	}
 	for i := range reviews {
-		// What was rejected long before, in another world, the mint has known. A
-		// rejection is of when it was asked for, by another clock perhaps.
-		if by := reviews[i].Rejection; by != nil && by.Given.After(c.claims.IssuedAt.Add(-ahead)) {
+		if by := reviews[i].Rejection; by != nil && !by.Given.Before(since) {
 			return withdrawn("Somebody has rejected the call's review.")
 		}
 	}

@@ -137,6 +137,10 @@ func (c *redeeming) run(ctx context.Context) (_ Redeemed, overtaken bool) {
 		}
 		return c.refuse(ctx, unasked), false
 	}
+	// Somebody may have rejected the review while the ledger was asked.
+	if f := c.checkRejected(ctx); f.code != "" {
+		return c.refuse(ctx, f), false
+	}
 	return c.release(ctx, claim, standing == grant.Repeated), false
 }
 

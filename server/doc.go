@@ -6,9 +6,8 @@
 //
 //  1. The listener: loopback or a local socket, unless callers elsewhere can
 //     show client certificates. With TLS the handshake judges these.
-//     A connection of the gRPC door is read at its pace: one that brings little
-//     but what is refused is read slowly, and then closed. docs/limits.md has
-//     all limits.
+//     A connection is read at its pace: one that brings little but what is
+//     refused is read slowly, and then closed. docs/limits.md has all limits.
 //  2. The tap, before a stream exists: the call gets its deadline, so that
 //     someone who never finishes a message is cut off like anyone else.
 //  3. The gate, before any of the message is read: the call's one
@@ -16,10 +15,12 @@
 //     caller the right to the method, and neither its rate nor its calls in
 //     flight may be exhausted. From here on a panic is an answer, not the end
 //     of the process.
-//  4. The strict reader, on the message's bytes: a field that the message does
+//  4. The call's start: while several callers call, the calls of each start
+//     apart.
+//  5. The strict reader, on the message's bytes: a field that the message does
 //     not declare, at any depth, is refused, and so is a single field given
 //     twice: different readers would read different things.
-//  5. The conversion. What is wrong with a proposal is a decision
+//  6. The conversion. What is wrong with a proposal is a decision
 //     (MALFORMED_PROPOSAL), recorded like any other; what is wrong with a
 //     request is an error.
 //

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"google.golang.org/grpc"
@@ -34,22 +35,37 @@ func (s *Server) Services() map[string]grpc.ServiceInfo { return s.grpc.GetServi
 // CheckRights is what New asks of the registered services.
 func CheckRights(services map[string]grpc.ServiceInfo) error { return checkRights(services) }
 
-// Waits returns how long calls of one caller wait for their start, which is apart
-// from the next: each comes at an instant after the first, and costs as many as
-// it says.
+// Waits returns how long calls of one caller, who is not alone, wait for their
+// start, which is apart from the next: each comes at an instant after the first,
+// and costs as many as it says. Less than 0: it is refused.
 func Waits(apart time.Duration, calls []struct {
 	At   time.Duration
 	Cost int
 }) (waits []time.Duration) {
-	q, first := &quota{apart: apart}, time.Now()
+	q, first := &quota{limits: &Limits{Apart: apart}}, time.Now()
+	q.shared.Store(math.MaxInt64)
 	for _, c := range calls {
-		waits = append(waits, q.begin(c.Cost, first.Add(c.At)))
+		wait, err := q.begin(c.Cost, first.Add(c.At))
+		if wait = max(wait, 0); err != nil {
+			wait = -1
+		}
+		waits = append(waits, wait)
 	}
 	return waits
 }
 
-// StartApart sets how far apart the calls of one caller start, before the first.
-func (s *Server) StartApart(apart time.Duration) { s.quotas.apart = apart }
+// Waived has n calls of a caller end before their start, and returns how long
+// the next one waits.
+func Waived(apart time.Duration, n int) time.Duration {
+	q, now := &quota{limits: &Limits{Apart: apart}}, time.Now()
+	q.shared.Store(math.MaxInt64)
+	for range n {
+		_, _ = q.begin(1, now)
+		q.waive(1)
+	}
+	wait, _ := q.begin(1, now)
+	return max(wait, 0)
+}
 
 // Rights returns the methods in the table of rights.
 func Rights() []string {
@@ -77,7 +93,7 @@ func UnmarshalJSON(data []byte, m proto.Message) error { return unmarshalJSON(da
 
 // CalledBy is the context of a call that the gate has let in.
 func CalledBy(ctx context.Context, caller *writ.Caller) context.Context {
-	return context.WithValue(ctx, admittedKey{}, &admitted{caller: caller, quota: newQuotas(Limits{}).of("")})
+	return context.WithValue(ctx, admittedKey{}, &admitted{caller: caller, quota: newQuotas(Limits{}).of("", time.Now())})
 }
 
 // Redeem answers a request as the service does.

@@ -60,12 +60,11 @@ func charge(ctx context.Context, n int) {
 
 // afford is charge, but for a caller with a debt, who is refused: of many
 // batches at one instant, each is let in before any has said how large it is.
-// It waits for their start.
 func afford(ctx context.Context, n int) error {
 	if a, ok := ctx.Value(admittedKey{}).(*admitted); ok && !a.quota.afford(n, time.Now()) {
 		return errRateLimited
 	}
-	return begin(ctx, n)
+	return nil
 }
 
 // begin waits for the start of n of the caller's calls.
@@ -74,9 +73,9 @@ func begin(ctx context.Context, n int) error {
 	if !ok {
 		return nil
 	}
-	wait := a.quota.begin(n, time.Now())
-	if wait <= 0 {
-		return nil
+	wait, err := a.quota.begin(n, time.Now())
+	if err != nil || wait <= 0 {
+		return err
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -84,6 +83,7 @@ func begin(ctx context.Context, n int) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
+		a.quota.waive(n)
 		return ctx.Err()
 	}
 }
@@ -109,15 +109,15 @@ func (s *Server) gate(ctx context.Context, method string, call func(context.Cont
 	if caller != nil {
 		name = caller.Name
 	}
-	quota := s.quotas.of(name)
-	if refused := quota.enter(time.Now(), rights[method]); refused != nil {
-		pace.add(-refusalCost)
+	begun := time.Now()
+	quota := s.quotas.of(name, begun)
+	if refused := quota.enter(begun, rights[method]); refused != nil {
+		pace.add(-shedCost)
 		s.refusals.log(ctx, s.log, method, refused.reason)
 		return refused
 	}
 	defer quota.leave(long)
 	pace.add(callCredit)
-	begun := time.Now()
 	ctx = context.WithValue(ctx, admittedKey{}, &admitted{caller, quota})
 	err = s.run(ctx, long, call)
 	if err != nil {
@@ -194,10 +194,7 @@ func (s *Server) unary(full string, method grpc.MethodHandler) grpc.MethodHandle
 	return func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (answer any, err error) {
 		err = s.gate(ctx, full, func(ctx context.Context) (err error) {
 			answer, err = method(srv, ctx, func(v any) error {
-				if err := receive(decode, v); err != nil {
-					return err
-				}
-				if err := begin(ctx, max(rights[full].cost, 1)); err != nil {
+				if err := receive(decode, v, func(size int) error { return begin(ctx, max(rights[full].cost, 1)+size/callSize) }); err != nil {
 					return err
 				}
 				if refused := s.readmit(ctx, full); refused != nil {
@@ -245,7 +242,7 @@ type strictStream struct {
 }
 
 func (t *strictStream) Context() context.Context { return t.ctx }
-func (t *strictStream) RecvMsg(m any) error      { return receive(t.ServerStream.RecvMsg, m) }
+func (t *strictStream) RecvMsg(m any) error      { return receive(t.ServerStream.RecvMsg, m, nil) }
 func (t *strictStream) SendMsg(m any) error {
 	if t.refused = t.readmit(); t.refused != nil {
 		return t.refused

@@ -222,7 +222,7 @@ func (d *httpDoor) stop() {
 // ServeHTTP answers one request.
 func (d *httpDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pace := connectionOfHTTP(r).pace
-	if pace.request() != nil {
+	if pace.request(r.Context()) != nil {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
 	a := &answer{ResponseWriter: w, request: r, maxAge: d.server.limits.ConnectionAge}

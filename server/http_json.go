@@ -30,7 +30,7 @@ func (jsonCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return fmt.Errorf("server: a %T was to be received without the strict reader", v)
 	}
-	in.fault = unmarshalJSON(data.Materialize(), in.message)
+	in.read(data.Len(), func() error { return unmarshalJSON(data.Materialize(), in.message) })
 	return nil
 }
 

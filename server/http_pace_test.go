@@ -43,7 +43,6 @@ func TestHTTPRequestsWaitForTheirPace(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.SetServing(true)
-				s.StartApart(0) // what is seen here is the pace
 				web, served := bufconn.Listen(1<<20), make(chan error, 1)
 				go func() { served <- s.Serve(t.Context(), bufconn.Listen(1), web) }()
 				conn, err := web.DialContext(t.Context())

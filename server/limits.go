@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,10 @@ type Limits struct {
 	Burst    int // calls of one caller at one instant; 1000
 	InFlight int // calls of one caller at once, on all its connections; 256
 	Watches  int // streams that live on, of one caller; 32
+
+	// Apart is how far apart the calls of one caller start, while another calls,
+	// too; 0.8 ms, divided by the number of processors.
+	Apart time.Duration
 
 	Deadline time.Duration // the longest that one call may take, whatever its client says; 5 s
 	Drain    time.Duration // how long calls may go on once the server stops; 10 s
@@ -54,6 +59,7 @@ func (l Limits) withDefaults() (Limits, error) {
 	number("Burst", &l.Burst, 1000)
 	number("InFlight", &l.InFlight, 256)
 	number("Watches", &l.Watches, 32)
+	duration("Apart", &l.Apart, 2*callWork/time.Duration(runtime.GOMAXPROCS(0)))
 	duration("Deadline", &l.Deadline, 5*time.Second)
 	duration("Drain", &l.Drain, 10*time.Second)
 	duration("ConnectionIdle", &l.ConnectionIdle, 15*time.Minute)
@@ -62,36 +68,53 @@ func (l Limits) withDefaults() (Limits, error) {
 	return l, errors.Join(faults...)
 }
 
-// The calls of one caller start apart: at the pace that takes half of what the
-// machine can do, if all of them were writes. A burst of calls that all started
-// at once would keep another's call waiting until the last of them has run.
+// While several callers call, the calls of each start apart: at the pace that
+// takes half of what the machine can do, if all of them were of the dearest. A
+// burst of calls that all started at once would keep another's call waiting until
+// the last of them has run. Whoever is alone never waits.
 const (
-	callWork = 250 * time.Microsecond // of a processor: what a write that is allowed takes, about
+	callWork = 400 * time.Microsecond // of a processor: what a write that is allowed takes over HTTP, about
+	callSize = 1 << 10                // bytes of a message; a larger one counts as so many more calls
 	atOnce   = time.Millisecond       // worth of calls start at once all the same
+	company  = time.Second            // how long another caller counts as there after a call
+
+	// longestWait is how long a call waits for its start: who has more to ask than
+	// that is told so, instead of being answered late.
+	longestWait = 250 * time.Millisecond
 )
 
 // quotas holds one quota a caller. The callers are those of the bundles that
 // were in force since the start, so there are few.
 type quotas struct {
 	limits Limits
-	apart  time.Duration // starts of two calls of one caller
 
 	mu       sync.Mutex
 	byCaller map[string]*quota // guarded by mu; "" is everyone without a credential
+	last     *quota            // guarded by mu: of the caller, with a credential, who called last
 }
 
 func newQuotas(l Limits) *quotas {
-	return &quotas{limits: l, apart: 2 * callWork / time.Duration(runtime.GOMAXPROCS(0)), byCaller: make(map[string]*quota)}
+	return &quotas{limits: l, byCaller: make(map[string]*quota)}
 }
 
-func (q *quotas) of(caller string) *quota {
+// of returns the quota of a caller, who calls now.
+func (q *quotas) of(caller string, now time.Time) *quota {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	have := q.byCaller[caller]
 	if have == nil {
-		have = &quota{limits: &q.limits, apart: q.apart, tokens: float64(q.limits.Burst)}
+		have = &quota{limits: &q.limits, tokens: float64(q.limits.Burst)}
 		q.byCaller[caller] = have
 	}
+	if caller == "" || q.last == have {
+		return have
+	}
+	if q.last != nil {
+		until := now.Add(company).UnixNano()
+		q.last.shared.Store(until)
+		have.shared.Store(until)
+	}
+	q.last = have
 	return have
 }
 
@@ -99,7 +122,7 @@ func (q *quotas) of(caller string) *quota {
 // counts of what is in flight.
 type quota struct {
 	limits *Limits
-	apart  time.Duration // starts of two calls
+	shared atomic.Int64 // until when another caller counts as there; in Unix nanoseconds
 
 	mu      sync.Mutex
 	tokens  float64   // guarded by mu: calls that may start now
@@ -112,16 +135,30 @@ type quota struct {
 var errRateLimited = refuse(ReasonRateLimited, "too many calls a second by this caller: wait, then try again")
 
 // begin gives n more of the caller's calls their start, and returns how long to
-// wait for it: calls that come all at once start one after the other.
-func (q *quota) begin(n int, now time.Time) time.Duration {
+// wait for it: calls that come all at once start one after the other. It refuses
+// those whose start is too far off, and gives them none.
+func (q *quota) begin(n int, now time.Time) (time.Duration, error) {
+	if now.UnixNano() >= q.shared.Load() {
+		return 0, nil
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if earliest := now.Add(-atOnce); q.start.Before(earliest) {
 		q.start = earliest
 	}
 	wait := q.start.Sub(now)
-	q.start = q.start.Add(time.Duration(n) * q.apart)
-	return wait
+	if wait > longestWait {
+		return 0, errRateLimited
+	}
+	q.start = q.start.Add(time.Duration(n) * q.limits.Apart)
+	return wait, nil
+}
+
+// waive gives back the start of n calls that have ended before it.
+func (q *quota) waive(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.start = q.start.Add(-time.Duration(n) * q.limits.Apart)
 }
 
 // enter takes a call from the rate and counts it as in flight, or says why not.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -25,6 +26,7 @@ const (
 	mostDebt    = 512
 	callCredit  = 8  // brought by a call that is let in: it has 2 to 5 frames
 	refusalCost = 24 // of a call that is refused, beyond its frames
+	shedCost    = 6  // the same of one that its caller may make, but not so many at once
 	requestCost = 2  // of a request of HTTP/1.1: what a call's frames cost
 	probeCost   = 6
 	metricsCost = 64 // they are gathered anew for each who asks
@@ -98,8 +100,8 @@ func (p *pace) end() {
 
 // wait returns once there is credit, the connection is closed or the server
 // drains: how many bytes to read at most. It fails where there was no credit
-// for too long.
-func (p *pace) wait() (int, error) {
+// for too long, and when ctx ends.
+func (p *pace) wait(ctx context.Context) (int, error) {
 	for {
 		credit, share, dry := p.now()
 		switch {
@@ -114,6 +116,9 @@ func (p *pace) wait() (int, error) {
 		select {
 		case <-p.more:
 		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return 0, ctx.Err()
 		case <-p.closed:
 			timer.Stop()
 			return sip, nil
@@ -148,11 +153,11 @@ func (p *pace) now() (credit, share float64, dry time.Duration) {
 
 // request waits until a request of HTTP/1.1 may be answered, and takes its
 // cost. It fails as wait does.
-func (p *pace) request() error {
+func (p *pace) request(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	_, err := p.wait()
+	_, err := p.wait(ctx)
 	p.add(-requestCost)
 	return err
 }
@@ -192,7 +197,7 @@ type pacedConn struct {
 }
 
 func (c *pacedConn) Read(b []byte) (int, error) {
-	most, err := c.pace.wait()
+	most, err := c.pace.wait(context.Background())
 	if err != nil {
 		return 0, err
 	}

@@ -120,7 +120,7 @@ type Server struct {
 	serving  atomic.Bool // what SetServing last said
 	draining atomic.Bool // no new calls are taken
 
-	paces       *paces          // of the gRPC door's connections
+	paces       *paces          // of the connections of both doors
 	farewell    context.Context // ends when streams that live on must end
 	endStreams  context.CancelFunc
 	closing     chan struct{} // closed when Close begins

@@ -19,16 +19,18 @@ const maxNesting = 32
 // through it, because grpc turns a codec's own error into INTERNAL.
 type incoming struct {
 	message proto.Message
+	begin   func(size int) error // waits until so many bytes may be read; nil: at once
 	fault   error
 }
 
-// receive receives one message of a request through recv, strictly.
-func receive(recv func(any) error, v any) error {
+// receive receives one message of a request through recv, strictly, and reads it
+// once begin, which may be nil, has returned.
+func receive(recv func(any) error, v any, begin func(size int) error) error {
 	m, ok := v.(proto.Message)
 	if !ok {
 		return fmt.Errorf("server: a request of type %T is not a message", v)
 	}
-	in := &incoming{message: m}
+	in := &incoming{message: m, begin: begin}
 	if err := recv(in); err != nil {
 		return asUnread(err)
 	}
@@ -47,10 +49,22 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return fmt.Errorf("server: a %T was to be received without the strict reader", v)
 	}
-	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
-	defer buf.Free()
-	in.fault = unmarshal(buf.ReadOnlyData(), in.message)
+	in.read(data.Len(), func() error {
+		buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+		defer buf.Free()
+		return unmarshal(buf.ReadOnlyData(), in.message)
+	})
 	return nil
+}
+
+// read reads a message of so many bytes, when it may.
+func (in *incoming) read(size int, unmarshal func() error) {
+	if in.begin != nil {
+		if in.fault = in.begin(size); in.fault != nil {
+			return
+		}
+	}
+	in.fault = unmarshal()
 }
 
 // unmarshal reads m strictly.

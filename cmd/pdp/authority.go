@@ -32,12 +32,12 @@ type authority struct {
 // zero is the ledger's default.
 type ledgerFlags struct {
 	Remember     time.Duration `help:"How long to remember what was redeemed: for so long no proposal is redeemed twice." default:"168h" env:"WRIT_REMEMBER" group:"Grants"`
-	RememberMost int           `help:"How many redemptions to remember, at about 600 bytes each; with one more, calls that need a grant are denied. With --etcd its size is the limit." default:"1000000" env:"WRIT_REMEMBER_MOST" group:"Grants"`
+	RememberMost int           `help:"How many redemptions to remember, at about 600 bytes each; of which one caller alone can take seven eighths; with one more, calls that need a grant are denied. With --etcd its size is the limit." default:"1000000" env:"WRIT_REMEMBER_MOST" group:"Grants"`
 }
 
 func (f *ledgerFlags) check() error {
-	if f.Remember < time.Hour || f.Remember > grant.MaxRetention || f.RememberMost < 1 {
-		return usage("--remember is from 1h to 10 years, and --remember-most at least 1")
+	if f.Remember < 2*time.Hour || f.Remember > grant.MaxRetention || f.RememberMost < 1 {
+		return usage("--remember is from 2h to 10 years, and --remember-most at least 1")
 	}
 	return nil
 }

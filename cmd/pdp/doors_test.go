@@ -155,7 +155,8 @@ func openDoors(t *testing.T, b *bundle.Bundle) *doors {
 	d := &doors{bundle: b, holder: holder}
 	s, err := server.New(server.Config{
 		Decider: p, Credentials: credentials, LocalHost: d.now, LocalServer: func() *writ.Caller { return nil }, LocalOperator: func() *writ.Caller { return nil },
-		May: func(c *writ.Caller, method string) bool { return holder.Load().May(c, method) },
+		May:    func(c *writ.Caller, method string) bool { return holder.Load().May(c, method) },
+		Limits: server.Limits{Apart: 1}, // so that no call waits, and the clock stands still
 	})
 	if err != nil {
 		t.Fatal(err)

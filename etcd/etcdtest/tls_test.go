@@ -47,7 +47,7 @@ func TestTLSRefused(t *testing.T) {
 		"nobody there":                    {[]string{"127.0.0.1:1"}, ca.Config(one), []string{"connection refused", "start etcd"}},
 	} {
 		all.Go(func() { // all wait for most of their time
-			cfg := etcd.Config{Endpoints: test.members, TLS: test.tls, RequestTimeout: time.Second}
+			cfg := etcd.Config{Endpoints: test.members, TLS: test.tls, RequestTimeout: 2 * time.Second}
 			tells := func(what string, err error) {
 				for _, want := range append(test.want, test.members[0]) {
 					if err == nil || !strings.Contains(err.Error(), want) {
@@ -63,7 +63,7 @@ func TestTLSRefused(t *testing.T) {
 			defer c.Close()
 			_, _, err = c.Generations(t.Context()) // which nothing else ends
 			tells("asking", err)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			_, err = etcd.OpenLedger(ctx, c, etcd.LedgerConfig{})
 			tells("the ledger", err)

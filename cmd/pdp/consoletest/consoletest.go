@@ -118,7 +118,12 @@ func (r *run) step(command string, prints bool) []byte {
 	if stays, ok := strings.CutSuffix(command, " &\n"); ok {
 		return r.background(stays, prints)
 	}
-	out, err := r.shell(r.t.Context(), r.meant(command)).CombinedOutput()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute) // some wait for something, by a loop
+	defer cancel()
+	out, err := r.shell(ctx, r.meant(command)).CombinedOutput()
+	if ctx.Err() != nil {
+		r.t.Fatalf("%s: it does not end, and has printed: %s", command, out)
+	}
 	if _, exited := err.(*exec.ExitError); err != nil && !exited {
 		r.t.Fatal(err)
 	}
