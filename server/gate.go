@@ -74,8 +74,13 @@ func begin(ctx context.Context, n int) error {
 		return nil
 	}
 	wait, err := a.quota.begin(n, time.Now())
-	if err != nil || wait <= 0 {
+	if err != nil {
+		// It has been received for nothing, all n calls' worth of it.
+		connectionOf(ctx).pace.add(-callCredit - refusalCost - n)
 		return err
+	}
+	if wait <= 0 {
+		return nil
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -112,7 +117,7 @@ func (s *Server) gate(ctx context.Context, method string, call func(context.Cont
 	begun := time.Now()
 	quota := s.quotas.of(name, begun)
 	if refused := quota.enter(begun, rights[method]); refused != nil {
-		pace.add(-shedCost)
+		pace.add(-refusalCost)
 		s.refusals.log(ctx, s.log, method, refused.reason)
 		return refused
 	}

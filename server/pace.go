@@ -26,7 +26,6 @@ const (
 	mostDebt    = 512
 	callCredit  = 8  // brought by a call that is let in: it has 2 to 5 frames
 	refusalCost = 24 // of a call that is refused, beyond its frames
-	shedCost    = 6  // the same of one that its caller may make, but not so many at once
 	requestCost = 2  // of a request of HTTP/1.1: what a call's frames cost
 	probeCost   = 6
 	metricsCost = 64 // they are gathered anew for each who asks
