@@ -83,6 +83,61 @@ func TestHTTPRequestsWaitForTheirPace(t *testing.T) {
 	}
 }
 
+// TestReceivedForNothing has requests refused once they have been received,
+// since their start is too far off: that they were let in brings nothing, and what
+// was received costs.
+func TestReceivedForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(t, &decider{})
+		cfg.Limits.Apart = time.Hour
+		s, err := server.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.SetServing(true)
+		web, served := bufconn.Listen(1<<20), make(chan error, 1)
+		go func() { served <- s.Serve(t.Context(), bufconn.Listen(1), web) }()
+		call := func(file, method string) string {
+			return "POST " + method + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + secret(t, cfg.Credentials.Dir(), file) +
+				"\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+		}
+		answers := func(request string, n int, want ...int) {
+			t.Helper()
+			conn, err := web.DialContext(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			go io.WriteString(conn, strings.Repeat(request, n))
+			in := bufio.NewReader(conn)
+			for i := range n {
+				r, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatalf("answer %d: %v", i, err)
+				}
+				if _, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != want[min(i, len(want)-1)] {
+					t.Fatalf("answer %d: %d %v", i, r.StatusCode, err)
+				}
+			}
+		}
+		answers(call(server.HostFile, decideMethod), 1, http.StatusOK)
+		answers(call(server.OperatorFile, explainMethod), 1, http.StatusBadRequest) // it asks for nothing, beside the host
+		const n = 40
+		begun := time.Now()
+		answers(call(server.HostFile, decideMethod), n, http.StatusOK, http.StatusTooManyRequests)
+		// Each costs the request's 2, the refusal's 24 and the call's 1; time brings 4096.
+		if took, least := time.Since(begun), (27*(n-2)-server.PaceFirst-8)*time.Second/4096; took < least {
+			t.Errorf("it took %v, want %v or more", took, least)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Of batches that are let in at one instant, those that come to be read once the
 // caller has a debt are refused, whole.
 func TestBatchesAtOnceAreAfforded(t *testing.T) {
