@@ -55,15 +55,7 @@ func (w *watched) ByProposal(ctx context.Context, proposal canon.Digest) ([]appr
 // or not.
 func strangers(t *testing.T, d *desk, alone, apart bool) *stranger {
 	t.Helper()
-	root, key := keyring.Generate(), keyring.Generate()
-	statement, err := keyring.CertifyReplica(root, keyring.Replica{Name: "one", Public: key.Public(), IssuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, err := keyring.OpenReplica(root.Public(), statement, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, one := certified(t)
 	ledger, err := grant.NewMemory(grant.MemoryConfig{Revocations: func() uint64 { return d.world.Revocations.Sequence() }})
 	if err != nil {
 		t.Fatal(err)

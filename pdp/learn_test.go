@@ -32,15 +32,7 @@ func TestLearnKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			atDesk(t, func(t *testing.T, d *desk) {
-				root, key := keyring.Generate(), keyring.Generate()
-				statement, err := keyring.CertifyReplica(root, keyring.Replica{Name: "one", Public: key.Public(), IssuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				one, err := keyring.OpenReplica(root.Public(), statement, time.Now())
-				if err != nil {
-					t.Fatal(err)
-				}
+				key, one := certified(t)
 				ledger, err := grant.NewMemory(grant.MemoryConfig{Revocations: func() uint64 { return d.world.Revocations.Sequence() }})
 				if err != nil {
 					t.Fatal(err)
@@ -96,4 +88,20 @@ func TestLearnKeys(t *testing.T) {
 			})
 		})
 	}
+}
+
+// certified makes the key of a replica "one" that a root has certified for an
+// hour, and the statement that says so.
+func certified(t *testing.T) (*keyring.Key, keyring.Replica) {
+	t.Helper()
+	root, key := keyring.Generate(), keyring.Generate()
+	statement, err := keyring.CertifyReplica(root, keyring.Replica{Name: "one", Public: key.Public(), IssuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := keyring.OpenReplica(root.Public(), statement, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, one
 }
